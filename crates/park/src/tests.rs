@@ -1,0 +1,61 @@
+//! Sleeping, waking and timing out, on the body that this platform uses.
+
+use std::time::{Duration, Instant};
+
+use crate::sync::Ordering;
+use crate::{Deadline, Spot, Woken};
+
+#[test]
+fn a_changed_word_is_not_slept_on() {
+    let spot = Spot::new(1);
+    assert_eq!(spot.sleep(0, None), Woken::Changed);
+}
+
+#[test]
+fn a_sleeper_wakes_after_change_and_ring() {
+    let spot = Spot::new(0);
+    std::thread::scope(|scope| {
+        let alarm = spot.alarm();
+        let word = spot.word();
+        scope.spawn(move || {
+            word.store(7, Ordering::Release);
+            alarm.ring();
+        });
+        assert_eq!(spot.sleep(0, None), Woken::Changed);
+    });
+    assert_eq!(spot.word().load(Ordering::Acquire), 7);
+}
+
+#[test]
+fn a_deadline_ends_a_sleep_that_nobody_ends() {
+    let spot = Spot::new(0);
+    let at = Instant::now() + Duration::from_millis(5);
+    assert_eq!(spot.sleep(0, Some(at.into())), Woken::TimedOut);
+    assert!(Instant::now() >= at);
+}
+
+#[test]
+fn a_deadline_in_the_past_has_passed() {
+    assert!(Deadline::from(Instant::now()).passed());
+    assert!(!Deadline::after(Duration::from_secs(3600)).unwrap().passed());
+    assert_eq!(Spot::new(0).sleep(0, Some(Instant::now().into())), Woken::TimedOut);
+}
+
+#[test]
+fn a_time_out_too_long_to_write_is_no_deadline() {
+    assert_eq!(Deadline::after(Duration::MAX), None);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_realtime_deadline_follows_the_wall_clock() {
+    assert!(Deadline::realtime(0, 0).passed());
+    assert!(!Deadline::realtime(i64::MAX, 0).passed());
+    assert_eq!(Spot::new(0).sleep(0, Some(Deadline::realtime(1, 0))), Woken::TimedOut);
+}
+
+#[test]
+fn an_alarm_outlives_its_spot() {
+    let alarm = Spot::new(0).alarm();
+    alarm.ring();
+}

@@ -1,0 +1,56 @@
+//! `liblockspan_pthread.so`: the `pthread_rwlock_*` calls of an unchanged program, served by
+//! Lockspan.
+//!
+//! ```text
+//! LD_PRELOAD=/path/to/liblockspan_pthread.so program …
+//! ```
+//!
+//! | file      | what it knows                                                             |
+//! |-----------|---------------------------------------------------------------------------|
+//! | `calls`   | the C functions: null and time checks, then one line each                 |
+//! | `attr`    | the `pthread_rwlockattr_*` functions                                      |
+//! | `serve`   | what each call means and returns                                          |
+//! | `abi`     | where our lock lies inside a `pthread_rwlock_t`                           |
+//! | `held`    | what the calling thread holds                                             |
+//! | `shared`  | the lock for `PTHREAD_PROCESS_SHARED`; the private one is `lockspan-thread`'s |
+//!
+//! What a program may see that glibc does not do, all of it left open or recommended by POSIX:
+//!
+//! - a reader that comes after a waiting writer waits, whatever the lock's `kind_np`, unless its
+//!   thread reads already; glibc's default lets it pass;
+//! - `EDEADLK` for a write lock by a thread that reads, `EPERM` for an unlock by a thread that does
+//!   not hold the lock, `EBUSY` for destroying a lock in use, `EINVAL` for a lock that is null or
+//!   destroyed;
+//! - threads of higher priority are not served first.
+//!
+//! Once loaded it calls neither `malloc` nor a cancellation point, and it leaves `errno` alone. Only x86-64 Linux with glibc: elsewhere the library is empty, as the place of the kind in
+//! a static initialiser is another.
+#![cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64",
+    not(lockspan_shuttle),
+    any(test, not(lockspan_loom))
+))]
+
+mod clock;
+#[cfg(not(lockspan_loom))]
+mod errno;
+#[cfg(not(lockspan_loom))]
+mod held;
+mod shared;
+#[cfg(not(lockspan_loom))]
+mod sync;
+#[cfg(lockspan_loom)]
+#[path = "sync_loom.rs"]
+mod sync;
+
+// A test program must not serve its own calls, and models have no C memory.
+#[cfg(not(any(test, lockspan_loom)))]
+mod abi;
+#[cfg(not(any(test, lockspan_loom)))]
+mod attr;
+#[cfg(not(any(test, lockspan_loom)))]
+mod calls;
+#[cfg(not(any(test, lockspan_loom)))]
+mod serve;

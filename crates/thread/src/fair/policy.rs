@@ -1,0 +1,97 @@
+//! Who may pass whom: the hand-over policy, a parameter of the lock's type.
+
+use core::fmt;
+use std::time::Duration;
+
+use super::clock;
+
+/// Decides whether a thread that arrives may pass those that wait.
+///
+/// The lock asks one question: *may an arrival at this time still pass?* It may while the time is
+/// before the lock's `due` time, which is [`Policy::quantum`] after the last waiter's turn and
+/// never later than [`Policy::bound`] after the oldest waiter began to wait.
+///
+/// Implement it to inject a clock in tests, or to choose another bound.
+pub trait Policy: Sized + Send + Sync + 'static {
+    /// False: nobody passes a waiter, ever, and the clock is never read.
+    const PASSING: bool;
+
+    /// The present time, in ticks of the policy's own.
+    fn now() -> u64;
+
+    /// How long arrivals may pass after a waiter had its turn. At most [`Policy::bound`].
+    fn quantum() -> u64;
+
+    /// The age at which a waiter can no longer be passed.
+    fn bound() -> u64;
+
+    /// How long that many ticks are.
+    fn duration(ticks: u64) -> Duration;
+
+    /// How often a scheduler looks into the inbox before it hands its office to a waiter.
+    const LOOKS: u32 = 64;
+}
+
+/// The default: an arrival may pass, but never a waiter older than `MICROS` microseconds.
+///
+/// After each waiter's turn, arrivals have at most [`QUANTUM_MICROS`] before the next waiter is
+/// handed the lock. That is what keeps the throughput of a lock that lets everybody pass: a thread
+/// that runs and has the lock's data in its cache goes on for a while, and the others take turns.
+#[derive(Clone, Copy, Default)]
+pub struct Bounded<const MICROS: u64 = 10_000>;
+
+/// How long arrivals may pass the waiters of a [`Bounded`] lock after a waiter's turn.
+pub const QUANTUM_MICROS: u64 = 100;
+
+impl<const MICROS: u64> Policy for Bounded<MICROS> {
+    const PASSING: bool = true;
+
+    #[inline]
+    fn now() -> u64 {
+        clock::now()
+    }
+
+    #[inline]
+    fn quantum() -> u64 {
+        clock::from_micros(MICROS.min(QUANTUM_MICROS))
+    }
+
+    #[inline]
+    fn bound() -> u64 {
+        clock::from_micros(MICROS)
+    }
+
+    fn duration(ticks: u64) -> Duration {
+        Duration::from_micros(ticks / clock::from_micros(1))
+    }
+}
+
+impl<const MICROS: u64> fmt::Debug for Bounded<MICROS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bounded<{MICROS} µs>")
+    }
+}
+
+/// Nobody passes a waiter: phase-fair hand-over always.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Strict;
+
+impl Policy for Strict {
+    const PASSING: bool = false;
+
+    fn now() -> u64 {
+        0
+    }
+
+    fn quantum() -> u64 {
+        0
+    }
+
+    fn bound() -> u64 {
+        0
+    }
+
+    fn duration(_ticks: u64) -> Duration {
+        Duration::ZERO
+    }
+}

@@ -1,0 +1,352 @@
+//! The lock without its data: the word's transitions by those who come and go.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+
+use lockspan_park::Deadline;
+
+use super::lists::Lists;
+use super::node::{Kind, Node};
+use super::policy::{Bounded, Policy};
+use super::spin::Spin;
+use super::word::{
+    CROWDED, HANDOVER, QUEUED, READER, READERS, SCHEDULER, UPGRADABLE, WRITER, has, is_free, lacks,
+    readers,
+};
+use super::{ord, word};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
+
+/// The fair read-write lock without its data; [`RwLock`](super::RwLock) is the one to use.
+///
+/// 48 bytes, all of them zero when unlocked. The module's documentation explains the algorithm.
+#[repr(C)]
+pub struct RawRwLock<P: Policy = Bounded> {
+    pub(super) state: AtomicUsize,
+    pub(super) inbox: AtomicPtr<Node>,
+    /// Until when an arrival may pass the waiters. Written by the scheduler; a hint to others.
+    pub(super) due: AtomicU64,
+    /// Owned by whoever set S.
+    pub(super) lists: UnsafeCell<Lists>,
+    policy: PhantomData<fn() -> P>,
+}
+
+// SAFETY: the lists, the only part that is not an atomic, belong to the thread that set S (I3).
+unsafe impl<P: Policy> Sync for RawRwLock<P> {}
+// SAFETY: nodes in the lists belong to waiters that borrow the lock; a lock that can be moved to
+// another thread has none.
+unsafe impl<P: Policy> Send for RawRwLock<P> {}
+
+#[cfg(all(target_pointer_width = "64", not(any(lockspan_loom, lockspan_shuttle))))]
+const _: () = assert!(size_of::<RawRwLock>() == 48);
+
+impl<P: Policy> RawRwLock<P> {
+    /// An unlocked lock.
+    #[cfg(not(lockspan_loom))]
+    pub const fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(0),
+            inbox: AtomicPtr::new(ptr::null_mut()),
+            due: AtomicU64::new(0),
+            lists: UnsafeCell::new(Lists::new()),
+            policy: PhantomData,
+        }
+    }
+
+    /// An unlocked lock; loom's atomics cannot be made at compile time.
+    #[cfg(lockspan_loom)]
+    pub fn new() -> Self {
+        Self {
+            state: AtomicUsize::new(0),
+            inbox: AtomicPtr::new(ptr::null_mut()),
+            due: AtomicU64::new(0),
+            lists: UnsafeCell::new(Lists::new()),
+            policy: PhantomData,
+        }
+    }
+
+    /// T1. Waits for a read hold.
+    #[inline]
+    pub(super) fn read(&self) {
+        let word = self.state.load(Ordering::Relaxed);
+        let open = lacks(word, WRITER | QUEUED | CROWDED);
+        if !open || !self.replace(word, word + READER, ord::READ) {
+            self.acquire(Kind::Read, None);
+        }
+    }
+
+    /// T2. Waits for the write hold.
+    #[inline]
+    pub(super) fn write(&self) {
+        if !self.replace(0, WRITER, ord::WRITE) {
+            self.acquire(Kind::Write, None);
+        }
+    }
+
+    /// T1 or T2 without waiting.
+    #[inline]
+    pub(super) fn try_acquire(&self, kind: Kind) -> bool {
+        let mut word = self.state.load(Ordering::Relaxed);
+        while let Some(held) = admit(kind, word) {
+            if !self.may_pass(word) {
+                return false;
+            }
+            match self.state.compare_exchange_weak(word, held, entry(kind), Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes a read hold whenever no writer has the lock, past all who wait.
+    pub(super) fn try_read_recursive(&self) -> bool {
+        let mut word = self.state.load(Ordering::Relaxed);
+        while let Some(held) = admit(Kind::Read, word) {
+            match self.state.compare_exchange_weak(word, held, ord::READ, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// T3. Ends a read hold.
+    #[inline]
+    pub(super) fn read_done(&self) {
+        let word = self.state.fetch_sub(READER, ord::READ_DONE) - READER;
+        if has(word, QUEUED) {
+            self.released(word);
+        }
+    }
+
+    /// T4. Ends the write hold.
+    #[inline]
+    pub(super) fn write_done(&self) {
+        let word = self.state.fetch_sub(WRITER, ord::WRITE_DONE) - WRITER;
+        if has(word, QUEUED) {
+            self.released(word);
+        }
+    }
+
+    /// T3 for the upgradable read hold.
+    pub(super) fn upgradable_done(&self) {
+        let word = self.state.fetch_sub(READER + UPGRADABLE, ord::READ_DONE);
+        if has(word, QUEUED) {
+            // Another upgradable read may go, whatever the other readers do.
+            self.schedule();
+        }
+    }
+
+    /// T3 or T4, and the next waiter has the lock before anybody can pass.
+    pub(super) fn done_fairly(&self, kind: Kind) {
+        let word = self.exit(kind, |word| if has(word, QUEUED) { HANDOVER } else { 0 });
+        if has(word, QUEUED) {
+            self.schedule();
+        }
+    }
+
+    /// T3 or T4 for callers whose lock may be freed by the next owner: if there is work to do
+    /// afterwards, this thread has S from the same step on, and [`RawRwLock::retire`] waits for S.
+    ///
+    /// # Safety
+    /// `this` is alive and the caller has a hold of that kind, which it gives up.
+    pub(super) unsafe fn leave(this: *const Self, kind: Kind) {
+        // SAFETY: alive until the exit below, and beyond it if this thread has S.
+        let lock = unsafe { &*this };
+        let left = lock.exit(kind, |word| if owes_schedule(word) { SCHEDULER } else { 0 });
+        if has(left, SCHEDULER) {
+            lock.serve();
+        }
+    }
+
+    /// Gives up a hold and sets the bits that `also` names, in one step. Returns the new word, from
+    /// which S is missing if it was set before: it is somebody else's.
+    fn exit(&self, kind: Kind, also: impl Fn(usize) -> usize) -> usize {
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            let left = word - hold(kind);
+            let new = left | also(left);
+            // Release for the hold, acquire for the lists if S comes with it.
+            match self.state.compare_exchange_weak(word, new, ord::EXIT, Ordering::Relaxed) {
+                Ok(_) => return new & !(word & SCHEDULER),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// T5. The upgradable reader becomes the writer, if it is alone.
+    pub(super) fn try_upgrade(&self) -> bool {
+        let mut word = self.state.load(Ordering::Relaxed);
+        while let Some(held) = admit(Kind::Upgrade, word) {
+            match self.state.compare_exchange_weak(word, held, ord::UPGRADE, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// T5, waiting for the other readers to leave.
+    pub(super) fn upgrade(&self, deadline: Option<Deadline>) -> bool {
+        self.try_upgrade() || self.stand_in_line(Kind::Upgrade, deadline)
+    }
+
+    /// T6. The writer becomes a reader, upgradable or not; waiting readers may come in beside it.
+    pub(super) fn downgrade(&self, to: Kind) {
+        self.state.fetch_add(hold(to) - WRITER, ord::DOWNGRADE);
+        self.schedule_if_queued();
+    }
+
+    /// The upgradable reader becomes a plain one; another upgradable may come in.
+    pub(super) fn downgrade_upgradable(&self) {
+        self.state.fetch_sub(UPGRADABLE, ord::READ_DONE);
+        self.schedule_if_queued();
+    }
+
+    fn schedule_if_queued(&self) {
+        if has(self.state.load(Ordering::Relaxed), QUEUED) {
+            self.schedule();
+        }
+    }
+
+    /// True while somebody holds the lock.
+    #[cfg(not(lockspan_loom))]
+    pub(super) fn held(&self) -> bool {
+        !is_free(self.state.load(Ordering::Relaxed))
+    }
+
+    /// True while a writer holds the lock.
+    #[cfg(not(lockspan_loom))]
+    pub(super) fn held_by_writer(&self) -> bool {
+        has(self.state.load(Ordering::Relaxed), WRITER)
+    }
+
+    /// Makes sure that nobody is inside the lock any more, so that its memory may go: false if it
+    /// is held or waited for. An earlier unlocker that still works for others is waited for.
+    pub fn retire(&self) -> bool {
+        loop {
+            let word = self.state.load(ord::READ);
+            if word == 0 {
+                return true;
+            }
+            if !is_free(word) || lacks(word, SCHEDULER) {
+                return false;
+            }
+            crate::sync::thread::yield_now();
+        }
+    }
+
+    /// Waits for a hold of `kind`, until `deadline` at the latest; false if that passed first.
+    #[cold]
+    pub(super) fn acquire(&self, kind: Kind, deadline: Option<Deadline>) -> bool {
+        self.spin(kind) || self.stand_in_line(kind, deadline)
+    }
+
+    /// Tries for a while, as long as passing is allowed.
+    fn spin(&self, kind: Kind) -> bool {
+        let mut spin = Spin::before_the_line();
+        loop {
+            let word = self.state.load(Ordering::Relaxed);
+            match admit(kind, word) {
+                Some(_) if !self.may_pass(word) => return false,
+                Some(held) if self.replace(word, held, entry(kind)) => return true,
+                Some(_) => {}
+                None => {
+                    assert!(lacks(word, CROWDED), "too many readers hold this lock");
+                    if has(word, HANDOVER) || (!P::PASSING && has(word, QUEUED)) {
+                        return false;
+                    }
+                }
+            }
+            if !spin.again() {
+                return false;
+            }
+        }
+    }
+
+    fn stand_in_line(&self, kind: Kind, deadline: Option<Deadline>) -> bool {
+        if deadline.is_some_and(|deadline| deadline.passed()) {
+            return false;
+        }
+        let node = Node::of_thread(kind, P::now());
+        self.wait(&node, deadline)
+    }
+
+    /// The policy's question: may an arrival that finds `word` pass those who wait?
+    #[inline]
+    pub(super) fn may_pass(&self, word: usize) -> bool {
+        lacks(word, QUEUED)
+            || (P::PASSING
+                && lacks(word, HANDOVER)
+                && P::now() < self.due.load(Ordering::Relaxed))
+    }
+
+    /// A release left `word` behind, and somebody waits.
+    #[cold]
+    fn released(&self, word: usize) {
+        if owes_schedule(word) {
+            self.schedule();
+        }
+    }
+
+    #[inline]
+    fn replace(&self, from: usize, to: usize, order: Ordering) -> bool {
+        self.state.compare_exchange(from, to, order, Ordering::Relaxed).is_ok()
+    }
+}
+
+impl<P: Policy> Default for RawRwLock<P> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<P: Policy> fmt::Debug for RawRwLock<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = self.state.load(Ordering::Relaxed);
+        f.debug_struct("RawRwLock")
+            .field("writer", &has(word, WRITER))
+            .field("readers", &readers(word))
+            .field("waiters", &has(word, QUEUED))
+            .finish()
+    }
+}
+
+/// What a hold of `kind` adds to the word.
+fn hold(kind: Kind) -> usize {
+    match kind {
+        Kind::Read => READER,
+        Kind::Upgradable => READER + UPGRADABLE,
+        Kind::Write | Kind::Upgrade => WRITER,
+    }
+}
+
+/// The word after a hold of `kind` was taken; `None` if the present holders exclude it.
+pub(super) fn admit(kind: Kind, word: usize) -> Option<usize> {
+    let fits = match kind {
+        Kind::Read => lacks(word, WRITER | CROWDED),
+        Kind::Write => is_free(word),
+        Kind::Upgradable => lacks(word, WRITER | UPGRADABLE | CROWDED),
+        Kind::Upgrade => word & READERS == READER,
+    };
+    let given_up = if kind == Kind::Upgrade { hold(Kind::Upgradable) } else { 0 };
+    fits.then(|| word - given_up + hold(kind))
+}
+
+fn entry(kind: Kind) -> Ordering {
+    match kind {
+        Kind::Read | Kind::Upgradable => ord::READ,
+        Kind::Write => ord::WRITE,
+        Kind::Upgrade => ord::UPGRADE,
+    }
+}
+
+/// After a release that left `word`: must the releaser see to the waiters? Not while others hold
+/// the lock, nor while a scheduler or an awake waiter will look at the word anyway.
+fn owes_schedule(left: usize) -> bool {
+    let last = left & READERS == 0 || (left & READERS == READER && has(left, UPGRADABLE));
+    // Whoever left P behind counts on the next release.
+    let watched = has(left, word::AWAKE) && lacks(left, HANDOVER | word::PENDING);
+    has(left, QUEUED) && lacks(left, SCHEDULER | WRITER) && last && !watched
+}

@@ -1,0 +1,371 @@
+//! The scheduler: whoever comes or goes while others wait, and finds S clear, works for all.
+
+use lockspan_park::Alarm;
+
+use super::lists::Lists;
+use super::node::{self, Delivered, Errand, Kind, Node};
+use super::ord;
+use super::policy::Policy;
+use super::raw::{RawRwLock, admit};
+use super::word::{
+    AWAKE, DEPARTING, HANDOVER, PENDING, QUEUED, READER, READERS_NEXT, SCHEDULER, UPGRADABLE,
+    WAITING_ONLY, WRITER, has, is_free, lacks, readers,
+};
+use crate::sync::Ordering;
+
+/// What the scheduler does next, given the word and the lists.
+enum Step {
+    /// This waiter gets the lock.
+    LetIn(*mut Node),
+    /// All waiting readers get it.
+    LetReadersIn,
+    /// The first in line wakes up to look after the line; the lock stays open to arrivals.
+    Summon(*mut Node),
+    /// The first in line has given up.
+    Discard(*mut Node),
+    /// Nothing can be done now.
+    Leave(Because),
+}
+
+/// Why the scheduler may leave; it holds for every word that it could leave behind.
+#[derive(Clone, Copy)]
+enum Because {
+    /// Nobody waits.
+    Empty,
+    /// The first in line wants this, and the holders exclude it. A release will come.
+    Held { first: Kind, overdue: bool },
+    /// The first in line is awake and will call again.
+    Watched,
+}
+
+impl Because {
+    /// The word to leave behind in place of `word`; `None` if there is something to do after all.
+    ///
+    /// A scheduler that is `tired` may leave P behind when a release or a summoned waiter will
+    /// call the next one; not D, whose thread waits for nothing else.
+    fn leaves(self, word: usize, tired: bool) -> Option<usize> {
+        let left = word & !SCHEDULER;
+        if has(word, PENDING) {
+            let later = match self {
+                Self::Empty | Self::Held { .. } => !is_free(word),
+                Self::Watched => true,
+            };
+            if !tired || !later || has(word, DEPARTING) {
+                return None;
+            }
+        }
+        match self {
+            Self::Empty if has(word, PENDING) => Some(left & !HANDOVER),
+            Self::Empty => Some(left & !(QUEUED | WAITING_ONLY)),
+            Self::Held { first, .. } if admit(first, word).is_some() => None,
+            Self::Held { overdue, .. } => Some(if overdue { left | HANDOVER } else { left }),
+            Self::Watched if lacks(word, AWAKE) || has(word, HANDOVER) => None,
+            Self::Watched => Some(left),
+        }
+    }
+}
+
+impl<P: Policy> RawRwLock<P> {
+    /// T10. Becomes the scheduler, unless somebody is: it will see what we changed (I4).
+    pub(super) fn schedule(&self) {
+        let word = self.state.fetch_or(SCHEDULER, ord::TAKE_OFFICE);
+        if lacks(word, SCHEDULER) {
+            self.serve();
+        }
+    }
+
+    /// The scheduler's work; the caller has set S.
+    ///
+    /// It is bounded (S11): after [`Policy::LOOKS`] looks into the inbox the scheduler is tired. It
+    /// leaves what came since to the next release, or to a thread that waits to get out of line.
+    pub(super) fn serve(&self) {
+        let mut alarms = Alarms::default();
+        let mut looks = 0;
+        loop {
+            let word = self.state.load(Ordering::Relaxed);
+            let tired = looks >= P::LOOKS;
+            if has(word, PENDING) && (!tired || has(word, DEPARTING)) {
+                looks += 1;
+                // T9
+                self.state.fetch_and(!(PENDING | DEPARTING), ord::TAKE_PENDING);
+                if self.drain(tired, &mut alarms) {
+                    break;
+                }
+                continue;
+            }
+            match self.with_lists(|lists| self.look(word, lists)) {
+                Step::LetIn(node) => self.let_in(word, node, &mut alarms),
+                Step::LetReadersIn => self.let_readers_in(word, &mut alarms),
+                Step::Summon(node) => self.summon(node, &mut alarms),
+                Step::Discard(node) => self.take_off(node),
+                Step::Leave(because) => {
+                    if self.leave_office(word, because, tired) {
+                        break;
+                    }
+                    // Only one more look if that is needed before somebody else can take over.
+                    looks = looks.min(P::LOOKS - 1);
+                }
+            }
+        }
+        alarms.ring();
+    }
+
+    /// T13. False if something happened that has to be looked at first.
+    fn leave_office(&self, mut word: usize, because: Because, tired: bool) -> bool {
+        while let Some(left) = because.leaves(word, tired) {
+            match self.state.compare_exchange_weak(
+                word,
+                left,
+                ord::LEAVE_OFFICE,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// The rule book. Readers and writers alternate; T says whose turn it is when both wait.
+    fn look(&self, word: usize, lists: &Lists) -> Step {
+        if !lists.upgrader.is_null() {
+            // It holds the upgradable read, so nobody else can be waited for before it.
+            return match admit(Kind::Upgrade, word) {
+                Some(_) => Step::LetIn(lists.upgrader),
+                None => Step::Leave(Because::Held { first: Kind::Upgrade, overdue: true }),
+            };
+        }
+        let readers_turn = lists.writers.is_empty() || has(word, READERS_NEXT);
+        let (front, joins) = match (lists.readers.front(), lists.writers.front()) {
+            (None, None) => return Step::Leave(Because::Empty),
+            (Some(front), _) if readers_turn => (front, readers(word) > 0),
+            (_, Some(front)) => (front, false),
+            (Some(_), None) => unreachable!("without writers it is the readers' turn"),
+        };
+        // SAFETY: a listed node is alive.
+        let first = unsafe { &*front };
+        let status = first.status();
+        if status == node::ABANDONED {
+            return Step::Discard(front);
+        }
+        let overdue = !P::PASSING || has(word, HANDOVER) || self.is_due(lists);
+        let awake = status == node::SPINNING || first.is_task();
+        if admit(first.kind, word).is_none() {
+            Step::Leave(Because::Held { first: first.kind, overdue: P::PASSING && overdue })
+        } else if overdue || awake || joins {
+            if first.kind == Kind::Read { Step::LetReadersIn } else { Step::LetIn(front) }
+        } else if lacks(word, AWAKE) {
+            Step::Summon(front)
+        } else {
+            Step::Leave(Because::Watched)
+        }
+    }
+
+    /// Is it time for a waiter's turn? Keeps `due` within the bound of the oldest waiter.
+    ///
+    /// The summoned waiter may insist while the turn is the other line's: its time is theirs.
+    fn is_due(&self, lists: &Lists) -> bool {
+        let fronts = [lists.readers.front(), lists.writers.front()];
+        // SAFETY: a listed node is alive.
+        if fronts.into_iter().flatten().any(|node| unsafe { (*node).insists() }) {
+            return true;
+        }
+        let due = self.due.load(Ordering::Relaxed);
+        // SAFETY: only the scheduler gets here.
+        let latest = unsafe { lists.oldest() }.map_or(due, |since| since.saturating_add(P::bound()));
+        if latest < due {
+            self.due.store(latest, Ordering::Relaxed);
+        }
+        P::now() >= due.min(latest)
+    }
+
+    /// T11 for one waiter.
+    fn let_in(&self, word: usize, node: *mut Node, alarms: &mut Alarms) {
+        // SAFETY: a listed node is alive; the field never changes.
+        let kind = unsafe { (*node).kind };
+        let held = admit(kind, word).expect("the look found room");
+        // An upgradable reader's turn is a read phase for the readers that wait.
+        let new = (held | READERS_NEXT) & !HANDOVER;
+        if !self.grant(word, new) {
+            return;
+        }
+        self.take_off(node);
+        // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
+        match unsafe { self.tell_granted(node, alarms) } {
+            true => {}
+            false if kind == Kind::Upgrade => {
+                self.state.fetch_add(READER + UPGRADABLE - WRITER, ord::DOWNGRADE);
+            }
+            false => {
+                self.state.fetch_sub(admit(kind, 0).expect("room in 0"), ord::WRITE_DONE);
+            }
+        }
+    }
+
+    /// T11 for all readers that wait.
+    fn let_readers_in(&self, word: usize, alarms: &mut Alarms) {
+        let count = self.with_lists(|lists| {
+            let mut count = 0;
+            let mut next = lists.readers.front();
+            while let Some(node) = next {
+                count += 1;
+                // SAFETY: we are the scheduler and the node is listed.
+                next = unsafe { lists.readers.after(node) };
+            }
+            count
+        });
+        if !self.grant(word, (word + count * READER) & !(HANDOVER | READERS_NEXT)) {
+            return;
+        }
+        for _ in 0..count {
+            let node = self.with_lists(|lists| lists.readers.front());
+            let node = node.expect("only the scheduler changes the lists");
+            self.take_off(node);
+            // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
+            if !unsafe { self.tell_granted(node, alarms) } {
+                self.state.fetch_sub(READER, ord::READ_DONE);
+            }
+        }
+    }
+
+    /// T11: takes the lock in a waiter's name. Fails if the word has changed.
+    fn grant(&self, word: usize, new: usize) -> bool {
+        let done = self.state.compare_exchange(word, new, ord::GRANT, Ordering::Relaxed).is_ok();
+        if done && P::PASSING {
+            self.due.store(P::now().saturating_add(P::quantum()), Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// T12. False if the waiter had given up: what was granted must be taken back.
+    ///
+    /// # Safety
+    /// The caller is the scheduler; `node` is alive and off the lists, and is not used again.
+    unsafe fn tell_granted(&self, node: *mut Node, alarms: &mut Alarms) -> bool {
+        // SAFETY: alive by contract; the field never changes.
+        let is_task = unsafe { (*node).is_task() };
+        // SAFETY: as this function's contract says.
+        let delivered = unsafe { Node::deliver(node, node::GRANTED) };
+        let told = alarms.add(delivered);
+        if told && is_task {
+            // SAFETY: the queue's share; an abandoned node's is given up with its departure.
+            unsafe { Node::let_go(node) };
+        }
+        told
+    }
+
+    /// Wakes the first in line without giving it the lock. From here on A stands for it.
+    fn summon(&self, node: *mut Node, alarms: &mut Alarms) {
+        // SAFETY: we are the scheduler and the node is listed.
+        let delivered = unsafe { Node::deliver(node, node::SUMMONED) };
+        if alarms.add(delivered) {
+            // SAFETY: still listed: nobody but us could let it in.
+            unsafe { Node::links(node, |links| links.summoned = true) };
+            self.state.fetch_or(AWAKE, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a node off its list, and A with it if A stood for it.
+    fn take_off(&self, node: *mut Node) {
+        // SAFETY: we are the scheduler and the node is listed.
+        let summoned = self.with_lists(|lists| unsafe { lists.remove(node) });
+        if summoned {
+            self.state.fetch_and(!AWAKE, Ordering::Relaxed);
+        }
+    }
+
+    /// T7, T9. Takes in everybody who left a node in the inbox, in order of arrival. True if the
+    /// office went to one of them.
+    fn drain(&self, tired: bool, alarms: &mut Alarms) -> bool {
+        if self.inbox.load(Ordering::Relaxed).is_null() {
+            return false;
+        }
+        let mut newest = self.inbox.swap(core::ptr::null_mut(), ord::DRAIN);
+        let mut oldest = core::ptr::null_mut();
+        while !newest.is_null() {
+            let (node, errand) = Errand::untag(newest);
+            // SAFETY: a pushed node is alive until it is told otherwise; its link is ours now.
+            let next = unsafe { Node::inbox_link(node, errand, |l| core::mem::replace(l, oldest)) };
+            oldest = newest;
+            newest = next;
+        }
+        let mut heir = None;
+        while !oldest.is_null() {
+            let (node, errand) = Errand::untag(oldest);
+            // SAFETY: as above.
+            oldest = unsafe { Node::inbox_link(node, errand, |link| *link) };
+            match errand {
+                // SAFETY: we are the scheduler; it comes from the inbox, so it is in no list.
+                Errand::Arrival => self.with_lists(|lists| unsafe { lists.insert(node) }),
+                Errand::Departure => {
+                    // SAFETY: alive until we say that it is out; the field never changes.
+                    let is_thread = unsafe { !(*node).is_task() };
+                    self.see_off(node);
+                    if is_thread && let Some(earlier) = heir.replace(node) {
+                        // SAFETY: abandoned by its thread, and off the lists.
+                        alarms.push(unsafe { Node::remove(earlier, node::REMOVED) });
+                    }
+                }
+            }
+        }
+        let Some(heir) = heir else { return false };
+        let status = if tired { node::OFFICE } else { node::REMOVED };
+        // SAFETY: abandoned by its thread, and off the lists.
+        alarms.push(unsafe { Node::remove(heir, status) });
+        tired
+    }
+
+    /// T15. The owner has given up, and its node is not needed here any more; a thread is still to
+    /// be told.
+    fn see_off(&self, node: *mut Node) {
+        // SAFETY: an abandoned node is alive until we say that it is out.
+        if unsafe { Node::links(node, |links| links.listed) } {
+            self.take_off(node);
+        }
+        // SAFETY: alive; the field never changes.
+        if unsafe { (*node).is_task() } {
+            // SAFETY: the queue's share, and its last use.
+            unsafe { Node::let_go(node) };
+        }
+    }
+
+    fn with_lists<R>(&self, f: impl FnOnce(&mut Lists) -> R) -> R {
+        // SAFETY: only the scheduler calls this, and it does not call it from within `f` (I3).
+        self.lists.with_mut(|lists| f(unsafe { &mut *lists }))
+    }
+}
+
+/// Waiters to wake, kept until the scheduler is out of office: waking takes a system call.
+#[derive(Default)]
+struct Alarms {
+    some: [Option<Alarm>; Self::ROOM],
+    count: usize,
+}
+
+impl Alarms {
+    const ROOM: usize = 16;
+
+    /// False if nothing was delivered.
+    fn add(&mut self, delivered: Delivered) -> bool {
+        match delivered {
+            Delivered::Yes => {}
+            Delivered::Ring(alarm) => self.push(alarm),
+            Delivered::No => return false,
+        }
+        true
+    }
+
+    fn push(&mut self, alarm: Alarm) {
+        if self.count == Self::ROOM {
+            self.ring();
+        }
+        self.some[self.count] = Some(alarm);
+        self.count += 1;
+    }
+
+    fn ring(&mut self) {
+        for alarm in self.some[..core::mem::take(&mut self.count)].iter_mut() {
+            alarm.take().expect("filled up to the count").ring();
+        }
+    }
+}

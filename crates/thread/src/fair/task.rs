@@ -1,0 +1,137 @@
+//! Waiting in line as a task: futures of any executor, in the same queue as threads.
+//!
+//! A future allocates its node when it has to wait, once. Dropping it at any point is safe and
+//! never waits: a future that still waits leaves word that its node has to go, and one that was
+//! just given the lock hands it on.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::node::{self, Kind, Node};
+use super::policy::Policy;
+use super::raw::RawRwLock;
+
+/// Resolves once the lock is held; the hold is the caller's from then on.
+pub(super) struct Acquire<'a, P: Policy> {
+    lock: &'a RawRwLock<P>,
+    kind: Kind,
+    progress: Progress,
+}
+
+enum Progress {
+    New,
+    InLine(*mut Node),
+    Over,
+}
+
+// SAFETY: the future is one of the node's two owners, and its part of the node (status, waker) is
+// made for use from any thread, one at a time.
+unsafe impl<P: Policy> Send for Acquire<'_, P> {}
+// SAFETY: a shared future does nothing.
+unsafe impl<P: Policy> Sync for Acquire<'_, P> {}
+
+impl<'a, P: Policy> Acquire<'a, P> {
+    pub(super) fn new(lock: &'a RawRwLock<P>, kind: Kind) -> Self {
+        Self { lock, kind, progress: Progress::New }
+    }
+
+    fn start(&mut self, context: &Context<'_>) -> Poll<()> {
+        if self.lock.try_acquire(self.kind) {
+            self.progress = Progress::Over;
+            return Poll::Ready(());
+        }
+        let node = Node::of_task(self.kind, P::now(), context.waker().clone());
+        self.progress = Progress::InLine(node);
+        self.lock.get_in_line(node);
+        self.rest(node)
+    }
+
+    /// Ends a poll: the status is `UPDATING`, unless the scheduler has changed it.
+    fn rest(&mut self, node: *mut Node) -> Poll<()> {
+        // SAFETY: the future is still an owner of its node.
+        let ours = unsafe { &*node };
+        if ours.step(node::UPDATING, node::ASLEEP) {
+            return Poll::Pending;
+        }
+        debug_assert_eq!(ours.status(), node::GRANTED);
+        self.finish(node)
+    }
+
+    fn resume(&mut self, node: *mut Node, context: &Context<'_>) -> Poll<()> {
+        loop {
+            // SAFETY: the future is still an owner of its node.
+            let ours = unsafe { &*node };
+            match ours.status() {
+                node::GRANTED => return self.finish(node),
+                node::ASLEEP => {
+                    if ours.step(node::ASLEEP, node::UPDATING) {
+                        // SAFETY: this is the poller, and the status is `UPDATING`.
+                        unsafe { ours.leave_waker(context.waker()) };
+                        return self.rest(node);
+                    }
+                }
+                status => unreachable!("a task's node has status {status}"),
+            }
+        }
+    }
+
+    fn finish(&mut self, node: *mut Node) -> Poll<()> {
+        self.progress = Progress::Over;
+        // SAFETY: the future's share, and its last use.
+        unsafe { Node::let_go(node) };
+        Poll::Ready(())
+    }
+
+    /// Out of the line, or on with the lock that was just granted.
+    fn cancel(&mut self, node: *mut Node) {
+        loop {
+            // SAFETY: the future is still an owner of its node.
+            let ours = unsafe { &*node };
+            match ours.status() {
+                node::GRANTED => {
+                    match self.kind {
+                        Kind::Read => self.lock.read_done(),
+                        _ => self.lock.write_done(),
+                    }
+                    break;
+                }
+                status => {
+                    if ours.step(status, node::ABANDONED) {
+                        self.lock.get_out_of_line(node, 0);
+                        break;
+                    }
+                }
+            }
+        }
+        // SAFETY: the future's share, and its last use.
+        unsafe { Node::let_go(node) };
+    }
+}
+
+impl<P: Policy> Future for Acquire<'_, P> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        match self.progress {
+            Progress::New => self.start(context),
+            Progress::InLine(node) => self.resume(node, context),
+            Progress::Over => panic!("a future was polled after it had given the lock"),
+        }
+    }
+}
+
+impl<P: Policy> Drop for Acquire<'_, P> {
+    fn drop(&mut self) {
+        if let Progress::InLine(node) = self.progress {
+            self.cancel(node);
+        }
+    }
+}
+
+impl<P: Policy> fmt::Debug for Acquire<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Waiting in line: a thread's side of it.
+
+use std::time::Duration;
+
+use lockspan_park::{Deadline, Woken};
+
+use super::node::{self, Errand, Node};
+use super::ord;
+use super::policy::Policy;
+use super::raw::RawRwLock;
+use super::spin::Spin;
+use super::word::{DEPARTING, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks};
+use crate::sync::{MODEL, Ordering};
+
+impl<P: Policy> RawRwLock<P> {
+    /// Gets in line and waits for the lock, or until `deadline`. When this returns, nobody knows
+    /// of the node any more.
+    pub(super) fn wait(&self, node: &Node, deadline: Option<Deadline>) -> bool {
+        self.get_in_line(core::ptr::from_ref(node).cast_mut());
+        let mut spin = Spin::in_line();
+        loop {
+            match node.status() {
+                node::GRANTED => return true,
+                node::REMOVED => return false,
+                node::OFFICE => {
+                    self.serve();
+                    return false;
+                }
+                node::SUMMONED => self.answer_summons(node),
+                node::SPINNING => {
+                    if !spin.again() {
+                        node.step(node::SPINNING, node::ASLEEP);
+                    }
+                }
+                node::ASLEEP => {
+                    if node.spot().sleep(node::ASLEEP, deadline) == Woken::TimedOut {
+                        self.give_up(node);
+                    }
+                }
+                // A scheduler takes the node out: its stack must not go before that.
+                node::ABANDONED => drop(node.spot().sleep(node::ABANDONED, None)),
+                status => unreachable!("a thread's node has status {status}"),
+            }
+        }
+    }
+
+    /// T7, T8: pushes the node, then says so in the word. From that step on the waiter counts.
+    pub(super) fn get_in_line(&self, node: *mut Node) {
+        self.push(node, Errand::Arrival);
+        let mut word = self.state.load(Ordering::Relaxed);
+        loop {
+            let mut new = word | QUEUED | PENDING;
+            if lacks(word, QUEUED) && has(word, WRITER) {
+                new |= READERS_NEXT;
+            }
+            match self.state.compare_exchange_weak(word, new, ord::PUBLISH, Ordering::Relaxed) {
+                Ok(_) => break,
+                Err(now) => word = now,
+            }
+        }
+        // A writer will see Q when it leaves; a scheduler will see P before it does.
+        if lacks(word, WRITER | SCHEDULER) {
+            self.schedule();
+        }
+    }
+
+    /// The waiter no longer wants the lock, unless it has just got it.
+    fn give_up(&self, node: &Node) {
+        if node.step(node::ASLEEP, node::ABANDONED) {
+            self.get_out_of_line(core::ptr::from_ref(node).cast_mut(), DEPARTING);
+        }
+    }
+
+    /// Leaves word that an abandoned node has to go; `also` is D if its owner waits for that.
+    pub(super) fn get_out_of_line(&self, node: *mut Node, also: usize) {
+        self.push(node, Errand::Departure);
+        self.call_scheduler(also);
+    }
+
+    /// T8 without an arrival: something else for the scheduler to look at.
+    fn call_scheduler(&self, also: usize) {
+        self.state.fetch_or(QUEUED | PENDING | also, ord::PUBLISH);
+        self.schedule();
+    }
+
+    fn push(&self, node: *mut Node, errand: Errand) {
+        let entry = errand.tag(node);
+        let mut head = self.inbox.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the node is its owner's until the exchange below succeeds.
+            unsafe { Node::inbox_link(node, errand, |link| *link = head) };
+            match self.inbox.compare_exchange_weak(head, entry, ord::PUSH, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// First in line, and awake while arrivals pass. If the lock is busy, that goes on until it is
+    /// due: then the door closes, and the next release is ours. Meanwhile releases need not wake
+    /// anybody, because we are here.
+    fn answer_summons(&self, node: &Node) {
+        if self.is_busy() {
+            let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
+            if left > 0 && node.step(node::SUMMONED, node::ASLEEP) {
+                let nap = Deadline::after(P::duration(left));
+                node.spot().sleep(node::ASLEEP, nap.or_else(|| Deadline::after(Duration::ZERO)));
+                node.step(node::ASLEEP, node::SPINNING);
+            }
+        }
+        node.step(node::SUMMONED, node::SPINNING);
+        node.insist();
+        self.call_scheduler(0);
+    }
+
+    /// Looks for about as long as a short section lasts: is anybody using the lock?
+    fn is_busy(&self) -> bool {
+        let glances = if MODEL { 1 } else { 64 };
+        (0..glances).any(|_| {
+            core::hint::spin_loop();
+            !is_free(self.state.load(Ordering::Relaxed))
+        })
+    }
+}

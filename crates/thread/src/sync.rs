@@ -1,0 +1,3 @@
+//! This crate's door to atomics and cells: the one of [`lockspan_park::sync`].
+
+pub(crate) use lockspan_park::sync::*;

@@ -1,0 +1,59 @@
+//! Lockspan's house-keeping commands: `cargo xtask help` lists them.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod command;
+mod models;
+mod table;
+mod test;
+mod tidy;
+mod weaken;
+mod workspace;
+
+use std::process::ExitCode;
+
+use args::Args;
+use workspace::Workspace;
+
+const HELP: &str = "\
+cargo xtask <command>
+
+  test [STEP...]       the whole test suite, or only the steps named; all of CI
+      --list           name the steps and say what each one does
+  tidy                 what the compiler does not check: edges, unsafe, sizes, front papers
+  weaken [FILTER]      weaken each memory ordering in turn and demand that a loom model fails
+      --limit SECONDS  time for one mutant (default 300)
+  bench [FILTER]       compare with other locks; on a quiet machine
+      --record NAME    keep the results in benches/results/<date>-NAME
+      --readme         copy the newest recorded table into README.md
+  help                 this text
+
+FILTER is a part of a name. Every command prints what it runs before it runs it.
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_else(|| "help".to_owned());
+    match run(&command, Args::new(words)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask {command}: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
+    match command {
+        "test" => test::main(&Workspace::find()?, args),
+        "tidy" => tidy::main(&Workspace::find()?, args),
+        "weaken" => weaken::main(&Workspace::find()?, args),
+        "bench" => bench::main(&Workspace::find()?, args),
+        "help" | "--help" | "-h" => {
+            print!("{HELP}");
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => anyhow::bail!("there is no such command; `cargo xtask help` lists them"),
+    }
+}

@@ -1,0 +1,168 @@
+//! The steps of `cargo xtask test`, cheap ones first.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::{Done, Step, tools};
+use crate::command::Cmd;
+use crate::models::{self, Kind, LOOM, Report, SHUTTLE, Suite, Verdict};
+use crate::tidy;
+use crate::workspace::Workspace;
+
+/// All of them, in the order in which they run.
+pub(super) const STEPS: &[Step] = &[
+    Step { name: "tools", what: "rustfmt, clippy and a C compiler are there", run: install_tools },
+    Step { name: "format", what: "rustfmt would change nothing", run: format_check },
+    Step { name: "tidy", what: "the rules that the compiler does not check", run: tidy_check },
+    Step { name: "clippy", what: "no warnings, in the models neither", run: clippy },
+    Step { name: "docs", what: "the documentation builds without warnings", run: docs },
+    Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
+    Step { name: "features", what: "the tests with the optional features on", run: features },
+    Step { name: "examples", what: "each example prints what it promises", run: examples },
+    Step { name: "loom", what: "every interleaving of the small models", run: loom },
+    Step { name: "shuttle", what: "random interleavings of the larger models", run: shuttle },
+    Step { name: "miri", what: "no undefined behaviour, under several seeds", run: miri },
+    Step { name: "bench", what: "each comparison with other locks still runs", run: bench_smoke },
+];
+
+/// The crates whose unit tests Miri can run; the others call what it does not know.
+const MIRI_PACKAGES: [&str; 2] = ["lockspan-park", "lockspan-thread"];
+
+/// No model needs as long as this; one that does has lost its way.
+const MODELS_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Each seed is another schedule and other failures of weak compare-and-swaps.
+const MIRI_SEEDS: &str = "-Zmiri-many-seeds=0..4";
+
+fn passed(what: impl Into<String>) -> Result<Done> {
+    Ok(Done::Passed(what.into()))
+}
+
+fn install_tools(workspace: &Workspace) -> Result<Done> {
+    tools::rust_component("rustfmt", "cargo fmt --version")?;
+    tools::rust_component("clippy", "cargo clippy --version")?;
+    tools::c_compiler(workspace)?;
+    passed("rustfmt, clippy, cc")
+}
+
+fn format_check(_: &Workspace) -> Result<Done> {
+    Cmd::new("cargo fmt --all --check").run().context("run `cargo fmt --all`")?;
+    passed("all packages")
+}
+
+fn tidy_check(workspace: &Workspace) -> Result<Done> {
+    let summary = tidy::check(workspace)?;
+    passed(summary)
+}
+
+fn clippy(workspace: &Workspace) -> Result<Done> {
+    Cmd::new("cargo clippy --workspace --all-targets -- -D warnings").run()?;
+    for kind in [LOOM, SHUTTLE] {
+        for package in kind.packages {
+            // The profile `test` looks at the unit tests as well; integration tests are no models.
+            // One package at a time: as a dependency it has parts that only its own models use.
+            Cmd::new("cargo clippy --no-deps --lib --profile test -p")
+                .arg(package)
+                .arg("--target-dir")
+                .arg(workspace.target.join(kind.target_name()))
+                .args(["--", "-D", "warnings"])
+                .rustc_cfg(kind.cfg)
+                .run()?;
+        }
+    }
+    passed("all packages, and those with models also as models")
+}
+
+fn docs(_: &Workspace) -> Result<Done> {
+    Cmd::new("cargo doc --workspace --no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()?;
+    passed("all packages")
+}
+
+fn tests(_: &Workspace) -> Result<Done> {
+    let runner =
+        if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
+    Cmd::new(runner).arg("--workspace").run()?;
+    Cmd::new("cargo test --workspace --doc").run()?;
+    passed(format!("`{runner}`, then the documentation tests"))
+}
+
+fn features(_: &Workspace) -> Result<Done> {
+    Cmd::new("cargo test -p lockspan-thread --features serde").run()?;
+    passed("lockspan-thread with serde")
+}
+
+fn loom(workspace: &Workspace) -> Result<Done> {
+    model_step(workspace, &LOOM)
+}
+
+fn shuttle(workspace: &Workspace) -> Result<Done> {
+    model_step(workspace, &SHUTTLE)
+}
+
+/// Builds the models of `kind`, runs them all, and names those that failed.
+fn model_step(workspace: &Workspace, kind: &'static Kind) -> Result<Done> {
+    let target = workspace.target.join(kind.target_name());
+    let logs = target.join("logs");
+    let suite = Suite { dir: &workspace.root, target, kind, packages: kind.packages };
+    let models = suite.build()?;
+    println!("{} models, each in a process of its own", models.len());
+    let reports = models::run(&models, Instant::now() + MODELS_LIMIT, false, &logs, Report::print)?;
+    let mut failed = Vec::new();
+    for report in reports.iter().filter(|report| report.verdict != Verdict::Passed) {
+        let name = &report.model.name;
+        failed.push(name.as_str());
+        println!("\n{name}: {:?}\n{}", report.verdict, report.last_words());
+        println!("all of it: {}\nalone: {}", report.log.display(), kind.by_hand(name));
+    }
+    ensure!(
+        failed.is_empty(),
+        "{} of {} models: {}",
+        failed.len(),
+        models.len(),
+        failed.join(", ")
+    );
+    passed(format!("{} models", models.len()))
+}
+
+fn miri(_: &Workspace) -> Result<Done> {
+    if let Err(why) = tools::miri() {
+        return Ok(Done::DidNotRun(why));
+    }
+    let flags = std::env::var("MIRIFLAGS").unwrap_or_else(|_| MIRI_SEEDS.to_owned());
+    Cmd::new("cargo +nightly miri test --lib")
+        .args(MIRI_PACKAGES.iter().flat_map(|package| ["-p", package]))
+        .env("MIRIFLAGS", &flags)
+        .run()?;
+    passed(format!("park and thread, {flags}"))
+}
+
+fn examples(workspace: &Workspace) -> Result<Done> {
+    let package = workspace.packages.iter().find(|package| package.name == "lockspan-examples");
+    let package = package.context("the package lockspan-examples is gone")?;
+    let programs: BTreeSet<_> = package.targets.iter().map(|target| target.name.clone()).collect();
+    let expected = package.dir.join("expected");
+    for entry in fs::read_dir(&expected).context("examples/expected")? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        ensure!(programs.contains(&name), "{} belongs to no example", path.display());
+    }
+    for name in &programs {
+        let printed = Cmd::new("cargo run --quiet -p lockspan-examples --bin").arg(name).read()?;
+        let path = expected.join(format!("{name}.txt"));
+        let promised = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        if printed != promised {
+            bail!("{name} printed\n{printed}\nand not what {} says", path.display());
+        }
+    }
+    passed(format!("{} programs", programs.len()))
+}
+
+fn bench_smoke(workspace: &Workspace) -> Result<Done> {
+    Cmd::new("cargo run --release -p lockspan-benches -- --smoke --out")
+        .arg(workspace.target.join("bench-smoke"))
+        .run()?;
+    passed("each comparison once, tiny; its numbers mean nothing")
+}

@@ -1,0 +1,69 @@
+//! What the suite needs beyond Cargo: it is installed if it can be, or else named.
+
+use std::fs;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use crate::command::Cmd;
+use crate::workspace::Workspace;
+
+/// Installs a component of the toolchain in use, if it is missing.
+pub(super) fn rust_component(name: &str, probe: &str) -> Result<()> {
+    if Cmd::new(probe).works() {
+        return Ok(());
+    }
+    let install = format!("rustup component add {name}");
+    let installed = Cmd::new(&install).run();
+    installed.with_context(|| format!("{name} is missing: run `{install}` and try again"))
+}
+
+/// A compiler for the programs that test the C interfaces.
+pub(super) fn c_compiler(workspace: &Workspace) -> Result<()> {
+    if compiles_c(workspace)? {
+        return Ok(());
+    }
+    apt_install(&["gcc", "libc6-dev"])?;
+    ensure!(compiles_c(workspace)?, "`cc` still can't build a program that uses pthreads");
+    Ok(())
+}
+
+/// Debian's packages, as root; otherwise says what to install.
+pub(super) fn apt_install(packages: &[&str]) -> Result<()> {
+    let by_hand = format!("apt-get install {}", packages.join(" "));
+    let root = Cmd::new("id -u").read_quietly().is_ok_and(|id| id.trim() == "0");
+    if !root || !Cmd::new("apt-get --version").works() {
+        bail!("{} missing: install it (on Debian: `{by_hand}` as root)", packages.join(", "));
+    }
+    Cmd::new("apt-get update").run()?;
+    let install = Cmd::new("apt-get install -y --no-install-recommends").args(packages);
+    install.env("DEBIAN_FRONTEND", "noninteractive").run()
+}
+
+/// True if `cargo nextest` is there. It is not installed: building it takes longer than the suite,
+/// and `cargo test` runs the same tests.
+pub(super) fn has_nextest() -> bool {
+    Cmd::new("cargo nextest --version").works()
+}
+
+/// Miri for the nightly toolchain, or the reason why it can't be had.
+pub(super) fn miri() -> Result<(), String> {
+    if !Cmd::new("cargo +nightly --version").works() {
+        let install = "rustup toolchain install nightly --profile minimal";
+        Cmd::new(install).run().map_err(|_| format!("no nightly toolchain: `{install}` failed"))?;
+    }
+    if !Cmd::new("cargo +nightly miri --version").works() {
+        let add = "rustup component add miri rust-src --toolchain nightly";
+        Cmd::new(add).run().map_err(|_| format!("Miri is missing: `{add}` failed"))?;
+    }
+    let setup = "cargo +nightly miri setup";
+    Cmd::new(setup).run().map_err(|_| format!("no standard library for Miri: `{setup}` failed"))
+}
+
+fn compiles_c(workspace: &Workspace) -> Result<bool> {
+    let dir = workspace.target.join("probe");
+    fs::create_dir_all(&dir)?;
+    let source = dir.join("probe.c");
+    fs::write(&source, "#include <pthread.h>\nint main(void) { return 0; }\n")?;
+    let program = dir.join("probe");
+    Ok(Cmd::new("cc -pthread").arg(&source).arg("-o").arg(&program).works())
+}

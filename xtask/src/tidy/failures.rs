@@ -1,0 +1,100 @@
+//! `docs/failures.md` lists the failures that the fair lock is tested against, a row a test, and no
+//! row without one. Such a test's name starts with `fair_s` and a number.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::Result;
+
+use super::Finding;
+use crate::workspace::{File, Workspace};
+
+const PAPER: &str = "docs/failures.md";
+
+/// A test's name and the place where it stands: path and line.
+type Places = BTreeMap<String, (String, usize)>;
+
+pub(super) fn check(workspace: &Workspace, sources: &[File]) -> Result<Vec<Finding>> {
+    let paper = workspace.root.join(PAPER);
+    let text = if paper.is_file() { fs::read_to_string(paper)? } else { String::new() };
+    let paper = File { path: PAPER.to_owned(), text };
+    let crates = sources.iter().filter(|file| file.path.starts_with("crates/"));
+    Ok(compare(&tests(crates), &rows(&paper)))
+}
+
+fn compare(tests: &Places, rows: &Places) -> Vec<Finding> {
+    let missing_row = tests.iter().filter(|(name, _)| !rows.contains_key(*name));
+    let missing_test = rows.iter().filter(|(name, _)| !tests.contains_key(*name));
+    let missing_row = missing_row.map(|(name, (path, line))| {
+        let todo = "add one that says what would go wrong";
+        Finding::new(path, *line, format!("`{name}` has no row in {PAPER}"), todo)
+    });
+    let missing_test = missing_test.map(|(name, (path, line))| {
+        let wrong = format!("there is no test `{name}` in crates/");
+        Finding::new(path, *line, wrong, "write it, or remove the row")
+    });
+    missing_row.chain(missing_test).collect()
+}
+
+/// Every `fn fair_s<digits>…`.
+fn tests<'a>(sources: impl Iterator<Item = &'a File>) -> Places {
+    let mut places = Places::new();
+    for file in sources {
+        for (number, line) in file.lines() {
+            let Some((_, name)) = line.split_once("fn ") else { continue };
+            if let Some(name) = scenario(name) {
+                places.insert(name.to_owned(), (file.path.clone(), number));
+            }
+        }
+    }
+    places
+}
+
+/// Every `fair_s<digits>…` that stands in back-quotes in a row of a table, alone or in a path.
+fn rows(paper: &File) -> Places {
+    let mut places = Places::new();
+    for (number, line) in paper.lines().filter(|(_, line)| line.trim_start().starts_with('|')) {
+        for quoted in line.split('`').skip(1).step_by(2) {
+            let name = quoted.rsplit("::").next().unwrap_or(quoted);
+            if let Some(name) = scenario(name) {
+                places.insert(name.to_owned(), (paper.path.clone(), number));
+            }
+        }
+    }
+    places
+}
+
+/// The identifier that `text` starts with, if it is the name of such a test.
+fn scenario(text: &str) -> Option<&str> {
+    let number = text.strip_prefix("fair_s")?;
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    number.starts_with(|c: char| c.is_ascii_digit()).then(|| &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrongs(source: &str, paper: &str) -> Vec<String> {
+        let source = File { path: "crates/a.rs".to_owned(), text: source.to_owned() };
+        let paper = File { path: PAPER.to_owned(), text: paper.to_owned() };
+        let findings = compare(&tests([&source].into_iter()), &rows(&paper)).into_iter();
+        findings.map(|finding| finding.wrong).collect()
+    }
+
+    #[test]
+    fn a_test_with_its_row_passes_and_other_functions_do_not_matter() {
+        let source = "fn fair_s1_lost_wakeup() {\nfn fair_state() {\nfn main() {\n";
+        assert!(wrongs(source, "| 1 | `tests::fair_s1_lost_wakeup` | story |\n").is_empty());
+    }
+
+    #[test]
+    fn a_test_without_a_row_and_a_row_without_a_test_are_found() {
+        let found = wrongs("fn fair_s1_a() {}\n", "`fair_s1_a` in prose\n| `fair_s2_b` | x |\n");
+        let expected = [
+            "`fair_s1_a` has no row in docs/failures.md",
+            "there is no test `fair_s2_b` in crates/",
+        ];
+        assert_eq!(found, expected);
+    }
+}
