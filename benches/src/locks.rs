@@ -248,6 +248,6 @@ lock_api_peer! {
 lock_api_peer! {
     /// Ours, in strict order.
     LockspanStrict(
-        lockspan::thread::fair::RwLock<Data, lockspan::thread::fair::Strict>
+        lockspan::thread::fair::StrictRwLock<Data>
     ) = "lockspan-strict"
 }

@@ -2,7 +2,7 @@
 //!
 //! It keeps the kernel's promise and no more: the value is compared and the sleeper is put in line
 //! in one step, a wake takes out of the line only sleepers of that half and class, and a deadline
-//! passes at any time the explorer likes.
+//! passes at any time the explorer likes, unless it is [`NEVER`].
 
 pub(crate) use loom::hint::spin_loop;
 pub(crate) use loom::sync::atomic::Ordering;
@@ -14,6 +14,9 @@ use crate::clock::Deadline;
 
 /// Looking again is the explorer's choice already.
 pub(crate) const SPINS: u32 = 0;
+
+/// The second of a deadline that does not pass.
+pub(crate) const NEVER: i64 = i64::MAX;
 
 /// Which 32 bits of a [`Word`] a sleeper watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +83,7 @@ impl Word {
         let id = line.next;
         line.next += 1;
         line.asleep.push((half, class, id));
-        if until.is_some() {
+        if until.is_some_and(|at| at.secs != NEVER) {
             // Between these two lines the others do as much as the explorer lets them.
             drop(line);
             line = self.line.lock().unwrap();

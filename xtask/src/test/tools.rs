@@ -17,13 +17,18 @@ pub(super) fn rust_component(name: &str, probe: &str) -> Result<()> {
     installed.with_context(|| format!("{name} is missing: run `{install}` and try again"))
 }
 
-/// A compiler for the programs that test the C interfaces.
-pub(super) fn c_compiler(workspace: &Workspace) -> Result<()> {
-    if compiles_c(workspace)? {
-        return Ok(());
+/// Compilers for the programs that test the C interfaces, from C and from C++.
+pub(super) fn c_compilers(workspace: &Workspace) -> Result<()> {
+    for (compiler, suffix, packages) in
+        [("cc", "c", ["gcc", "libc6-dev"]), ("c++", "cpp", ["g++", "libc6-dev"])]
+    {
+        if compiles(workspace, compiler, suffix)? {
+            continue;
+        }
+        apt_install(&packages)?;
+        let works = compiles(workspace, compiler, suffix)?;
+        ensure!(works, "`{compiler}` still can't build a program that uses pthreads");
     }
-    apt_install(&["gcc", "libc6-dev"])?;
-    ensure!(compiles_c(workspace)?, "`cc` still can't build a program that uses pthreads");
     Ok(())
 }
 
@@ -59,11 +64,11 @@ pub(super) fn miri() -> Result<(), String> {
     Cmd::new(setup).run().map_err(|_| format!("no standard library for Miri: `{setup}` failed"))
 }
 
-fn compiles_c(workspace: &Workspace) -> Result<bool> {
+fn compiles(workspace: &Workspace, compiler: &str, suffix: &str) -> Result<bool> {
     let dir = workspace.target.join("probe");
     fs::create_dir_all(&dir)?;
-    let source = dir.join("probe.c");
-    fs::write(&source, "#include <pthread.h>\nint main(void) { return 0; }\n")?;
-    let program = dir.join("probe");
-    Ok(Cmd::new("cc -pthread").arg(&source).arg("-o").arg(&program).works())
+    let source = dir.join(format!("probe.{suffix}"));
+    fs::write(&source, "#include <pthread.h>\nint main() { return 0; }\n")?;
+    let program = dir.join(format!("probe-{suffix}"));
+    Ok(Cmd::new(compiler).arg("-pthread").arg(&source).arg("-o").arg(&program).works())
 }

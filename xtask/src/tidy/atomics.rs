@@ -1,5 +1,5 @@
-//! In park and thread, atomics come through `crate::sync` alone: in a model they are the model's, and
-//! one that came from elsewhere would be invisible to it.
+//! In park and thread, atomics come through `crate::sync` alone: in a model they are the model's,
+//! and one that came from elsewhere would be invisible to it.
 
 use super::Finding;
 use crate::workspace::File;

@@ -1,6 +1,9 @@
 /* One lock in memory that several processes share; and what a child of fork holds. */
 #include "check.h"
 
+#include <signal.h>
+#include <sys/prctl.h>
+
 enum { PROCESSES = 4, ROUNDS = 40000 };
 
 struct shared {
@@ -10,6 +13,15 @@ struct shared {
 };
 
 static struct shared *shared;
+
+/* A child that ends with this process, should the test have to be killed. */
+static pid_t child_of_this(void) {
+    pid_t child = fork();
+    CHECK(child >= 0, 1);
+    if (child == 0)
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return child;
+}
 
 static void join(pid_t child) {
     int status;
@@ -34,7 +46,7 @@ static void stress(long me) {
 static void exclusion(void) {
     pid_t children[PROCESSES];
     for (long me = 0; me < PROCESSES; me++) {
-        if ((children[me] = fork()) == 0) {
+        if ((children[me] = child_of_this()) == 0) {
             stress(me);
             exit(0);
         }
@@ -49,7 +61,7 @@ static void exclusion(void) {
 static void waits_of_a_child(void) {
     CHECK(pthread_rwlock_wrlock(&shared->lock), 0);
     shared->stage = 0;
-    pid_t child = fork();
+    pid_t child = child_of_this();
     if (child == 0) {
         struct timespec real = in_millis(CLOCK_REALTIME, 30);
         struct timespec mono = in_millis(CLOCK_MONOTONIC, 30);
@@ -73,14 +85,14 @@ static void waits_of_a_child(void) {
 /* A writer of another process waits: its door is closed to others, not to who reads already. */
 static void second_read_past_another_process(void) {
     CHECK(pthread_rwlock_rdlock(&shared->lock), 0);
-    pid_t writer = fork();
+    pid_t writer = child_of_this();
     if (writer == 0) {
         CHECK(pthread_rwlock_wrlock(&shared->lock), 0);
         CHECK(pthread_rwlock_unlock(&shared->lock), 0);
         exit(0);
     }
     for (;;) {
-        pid_t reader = fork();
+        pid_t reader = child_of_this();
         if (reader == 0) {
             int got = pthread_rwlock_tryrdlock(&shared->lock);
             if (got == 0)
@@ -105,7 +117,7 @@ static void private_locks_over_fork(void) {
     CHECK(pthread_rwlock_rdlock(&read), 0);
     CHECK(pthread_rwlock_rdlock(&shared->lock), 0);
     CHECK(pthread_rwlock_wrlock(&written), 0);
-    pid_t child = fork();
+    pid_t child = child_of_this();
     if (child != 0)
         join(child);
     else
@@ -132,7 +144,7 @@ static void at_another_address(void) {
     struct shared *one = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     make(&one->lock);
     CHECK(pthread_rwlock_wrlock(&one->lock), 0);
-    pid_t child = fork();
+    pid_t child = child_of_this();
     if (child == 0) {
         struct shared *two = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         CHECK(two != one, 1);

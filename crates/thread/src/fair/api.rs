@@ -6,14 +6,13 @@ use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use lock_api::{RwLockReadGuard, RwLockWriteGuard};
 use lockspan_park::Deadline;
 
-use super::RwLock;
 use super::node::Kind;
 use super::policy::Policy;
 use super::raw::RawRwLock;
 use super::task::Acquire;
+use super::{PolicyRwLock, RwLockReadGuard, RwLockWriteGuard};
 
 impl<P: Policy> RawRwLock<P> {
     /// Takes a read hold whenever no writer has the lock, past all who wait; otherwise waits in
@@ -218,7 +217,7 @@ unsafe impl<P: Policy> lock_api::RawRwLockUpgradeTimed for RawRwLock<P> {
     }
 }
 
-/// What [`RwLock`] can do beyond lock_api.
+/// What [`RwLock`](super::RwLock) can do beyond lock_api.
 pub trait RwLockExt {
     /// The data behind the lock.
     type Data: ?Sized;
@@ -238,15 +237,13 @@ pub trait RwLockExt {
     /// Takes a read hold past all who wait, as long as no writer has the lock: for a thread that
     /// may already have one, where waiting behind a writer would be a deadlock. Readers that use
     /// it all the time can starve a writer; that is what it is for.
-    fn read_recursive(&self) -> RwLockReadGuard<'_, RawRwLock<Self::Policy>, Self::Data>;
+    fn read_recursive(&self) -> RwLockReadGuard<'_, Self::Data, Self::Policy>;
 
     /// [`read_recursive`](RwLockExt::read_recursive) that does not wait for a writer.
-    fn try_read_recursive(
-        &self,
-    ) -> Option<RwLockReadGuard<'_, RawRwLock<Self::Policy>, Self::Data>>;
+    fn try_read_recursive(&self) -> Option<RwLockReadGuard<'_, Self::Data, Self::Policy>>;
 }
 
-impl<T: ?Sized, P: Policy> RwLockExt for RwLock<T, P> {
+impl<T: ?Sized, P: Policy> RwLockExt for PolicyRwLock<T, P> {
     type Data = T;
     type Policy = P;
 
@@ -262,14 +259,14 @@ impl<T: ?Sized, P: Policy> RwLockExt for RwLock<T, P> {
         WriteAsync { lock: self, hold: Acquire::new(raw, Kind::Write) }
     }
 
-    fn read_recursive(&self) -> RwLockReadGuard<'_, RawRwLock<P>, T> {
+    fn read_recursive(&self) -> RwLockReadGuard<'_, T, P> {
         // SAFETY: the raw lock is only used to take a hold, for which a guard is made.
         unsafe { self.raw() }.lock_shared_recursive();
         // SAFETY: the read hold is ours.
         unsafe { self.make_read_guard_unchecked(()) }
     }
 
-    fn try_read_recursive(&self) -> Option<RwLockReadGuard<'_, RawRwLock<P>, T>> {
+    fn try_read_recursive(&self) -> Option<RwLockReadGuard<'_, T, P>> {
         // SAFETY: the raw lock is only used to take a hold, for which a guard is made.
         let held = unsafe { self.raw() }.try_lock_shared_recursive();
         // SAFETY: the read hold is ours.
@@ -280,19 +277,19 @@ impl<T: ?Sized, P: Policy> RwLockExt for RwLock<T, P> {
 /// The future of [`RwLockExt::read_async`].
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ReadAsync<'a, T: ?Sized, P: Policy> {
-    lock: &'a RwLock<T, P>,
+    lock: &'a PolicyRwLock<T, P>,
     hold: Acquire<'a, P>,
 }
 
 /// The future of [`RwLockExt::write_async`].
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WriteAsync<'a, T: ?Sized, P: Policy> {
-    lock: &'a RwLock<T, P>,
+    lock: &'a PolicyRwLock<T, P>,
     hold: Acquire<'a, P>,
 }
 
 impl<'a, T: ?Sized, P: Policy> Future for ReadAsync<'a, T, P> {
-    type Output = RwLockReadGuard<'a, RawRwLock<P>, T>;
+    type Output = RwLockReadGuard<'a, T, P>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(Pin::new(&mut self.hold).poll(context));
@@ -302,7 +299,7 @@ impl<'a, T: ?Sized, P: Policy> Future for ReadAsync<'a, T, P> {
 }
 
 impl<'a, T: ?Sized, P: Policy> Future for WriteAsync<'a, T, P> {
-    type Output = RwLockWriteGuard<'a, RawRwLock<P>, T>;
+    type Output = RwLockWriteGuard<'a, T, P>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(Pin::new(&mut self.hold).poll(context));

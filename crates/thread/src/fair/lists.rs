@@ -1,8 +1,8 @@
 //! Who waits, in order: the scheduler's private lists.
 //!
 //! Readers and writers stand in two lists, each in order of arrival; an upgradable read stands
-//! with the writers, as it excludes its like. The one possible upgrader stands alone. The lists
-//! are circular, so that each needs one pointer and the whole lock stays within 48 bytes.
+//! with the writers, as it excludes its like. The one possible upgrader stands before all writers.
+//! The lists are circular, so that each needs one pointer and the whole lock has 48 bytes.
 
 use core::ptr;
 
@@ -72,6 +72,14 @@ impl List {
     }
 
     /// # Safety
+    /// The caller is the scheduler; `node` is alive and in no list.
+    unsafe fn push_front(&mut self, node: *mut Node) {
+        // SAFETY: the same contract. In a circle the last is the one before the first.
+        unsafe { self.push_back(node) };
+        self.front = node;
+    }
+
+    /// # Safety
     /// The caller is the scheduler and `node` is in this list.
     unsafe fn unlink(&mut self, node: *mut Node) {
         // SAFETY: a listed node is alive.
@@ -80,9 +88,9 @@ impl List {
             self.front = ptr::null_mut();
             return;
         }
-        // SAFETY: listed.
+        // SAFETY: a listed node is alive.
         unsafe { Node::links(prev, |links| links.next = next) };
-        // SAFETY: listed.
+        // SAFETY: a listed node is alive.
         unsafe { Node::links(next, |links| links.prev = prev) };
         if self.front == node {
             self.front = next;
@@ -95,12 +103,11 @@ impl List {
 pub(super) struct Lists {
     pub(super) readers: List,
     pub(super) writers: List,
-    pub(super) upgrader: *mut Node,
 }
 
 impl Lists {
     pub(super) const fn new() -> Self {
-        Self { readers: List::new(), writers: List::new(), upgrader: ptr::null_mut() }
+        Self { readers: List::new(), writers: List::new() }
     }
 
     /// Takes `node` in at the end of its line.
@@ -114,7 +121,8 @@ impl Lists {
             Kind::Read => unsafe { self.readers.push_back(node) },
             // SAFETY: as this function's contract says.
             Kind::Write | Kind::Upgradable => unsafe { self.writers.push_back(node) },
-            Kind::Upgrade => self.upgrader = node,
+            // SAFETY: as this function's contract says.
+            Kind::Upgrade => unsafe { self.writers.push_front(node) },
         }
         // SAFETY: alive by contract.
         unsafe { Node::links(node, |links| links.listed = true) };
@@ -130,8 +138,7 @@ impl Lists {
             // SAFETY: listed, and this is where its kind is listed.
             Kind::Read => unsafe { self.readers.unlink(node) },
             // SAFETY: listed, and this is where its kind is listed.
-            Kind::Write | Kind::Upgradable => unsafe { self.writers.unlink(node) },
-            Kind::Upgrade => self.upgrader = ptr::null_mut(),
+            _ => unsafe { self.writers.unlink(node) },
         }
         // SAFETY: alive until its status changes, which only the scheduler does.
         unsafe {

@@ -4,16 +4,18 @@
 //! the future and the queue. Nobody but the scheduler reaches a node that has been pushed, except
 //! for its status word.
 //!
-//! | status      | meaning                                              | who leaves it, to what      |
-//! |-------------|------------------------------------------------------|-----------------------------|
-//! | `SPINNING`  | awake and looking                                    | scheduler: GRANTED; owner: ASLEEP |
-//! | `ASLEEP`    | sleeps; a task's waker is in its place               | scheduler: GRANTED, SUMMONED; owner: ABANDONED, SPINNING, UPDATING |
-//! | `SUMMONED`  | told to wake and look after the line (threads only)  | owner: ASLEEP, SPINNING; scheduler: GRANTED |
-//! | `UPDATING`  | a task that is being polled                          | owner: ASLEEP; scheduler: GRANTED |
-//! | `ABANDONED` | has given up; the scheduler will take the node out   | scheduler: REMOVED, OFFICE  |
-//! | `GRANTED`   | holds the lock; the scheduler touches it no more     | –                           |
-//! | `REMOVED`   | out of the line, without the lock                    | –                           |
-//! | `OFFICE`    | out of the line, and the scheduler now               | –                           |
+//! | status      | meaning                                             | leaves it to          |
+//! |-------------|-----------------------------------------------------|-----------------------|
+//! | `SPINNING`  | awake and looking                                   | GRANTED, ASLEEP       |
+//! | `ASLEEP`    | sleeps; a task's waker is in its place              | any but REMOVED, OFFICE |
+//! | `SUMMONED`  | told to wake and look after the line (threads only) | GRANTED, ASLEEP, SPINNING |
+//! | `UPDATING`  | a task that is being polled                         | GRANTED, ASLEEP       |
+//! | `ABANDONED` | has given up; the scheduler will take the node out  | REMOVED, OFFICE       |
+//! | `GRANTED`   | holds the lock; the scheduler touches it no more    | –                     |
+//! | `REMOVED`   | out of the line, without the lock                   | –                     |
+//! | `OFFICE`    | out of the line, and the scheduler now              | –                     |
+//!
+//! The scheduler writes GRANTED, SUMMONED, REMOVED and OFFICE; the owner writes the others.
 
 use core::fmt;
 use core::ptr;
@@ -59,7 +61,7 @@ pub(super) enum Delivered {
 pub(super) struct Links {
     pub(super) next: *mut Node,
     pub(super) prev: *mut Node,
-    /// In one of the lists, or the waiting upgrader.
+    /// In one of the lists.
     pub(super) listed: bool,
     /// The word's A stands for this node.
     pub(super) summoned: bool,
@@ -72,8 +74,8 @@ pub(super) struct Node {
     pub(super) since: u64,
     /// A summoned waiter that saw its time come: the door closes until it is served.
     insists: AtomicBool,
-    arrival: UnsafeCell<*mut Node>,
-    departure: UnsafeCell<*mut Node>,
+    arrival: UnsafeCell<*mut Self>,
+    departure: UnsafeCell<*mut Self>,
     links: UnsafeCell<Links>,
     task: Option<TaskPart>,
 }
@@ -101,12 +103,8 @@ impl Node {
     }
 
     fn new(status: u32, kind: Kind, since: u64, task: Option<TaskPart>) -> Self {
-        let links = Links {
-            next: ptr::null_mut(),
-            prev: ptr::null_mut(),
-            listed: false,
-            summoned: false,
-        };
+        let links =
+            Links { next: ptr::null_mut(), prev: ptr::null_mut(), listed: false, summoned: false };
         Self {
             spot: Spot::new(status),
             kind,

@@ -1,6 +1,8 @@
 //! Who may pass whom: the hand-over policy, a parameter of the lock's type.
 
 use core::fmt;
+use std::sync::OnceLock;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use super::clock;
@@ -28,6 +30,16 @@ pub trait Policy: Sized + Send + Sync + 'static {
     /// How long that many ticks are.
     fn duration(ticks: u64) -> Duration;
 
+    /// How many readers are let in together while a writer waits, unless one of them has waited
+    /// for longer than the bound: then, and with the default, all of them.
+    fn crowd() -> usize {
+        usize::MAX
+    }
+
+    /// At which pass an arrival asks the clock: the first, the second… An arrival that does not ask
+    /// may pass a waiter that has just reached the bound, so at most `ASKING - 1` do.
+    const ASKING: u32 = 1;
+
     /// How often a scheduler looks into the inbox before it hands its office to a waiter.
     const LOOKS: u32 = 64;
 }
@@ -38,13 +50,14 @@ pub trait Policy: Sized + Send + Sync + 'static {
 /// handed the lock. That is what keeps the throughput of a lock that lets everybody pass: a thread
 /// that runs and has the lock's data in its cache goes on for a while, and the others take turns.
 #[derive(Clone, Copy, Default)]
-pub struct Bounded<const MICROS: u64 = 10_000>;
+pub struct Bounded<const MICROS: u64 = 20_000>;
 
 /// How long arrivals may pass the waiters of a [`Bounded`] lock after a waiter's turn.
-pub const QUANTUM_MICROS: u64 = 100;
+pub const QUANTUM_MICROS: u64 = 400;
 
 impl<const MICROS: u64> Policy for Bounded<MICROS> {
     const PASSING: bool = true;
+    const ASKING: u32 = 8;
 
     #[inline]
     fn now() -> u64 {
@@ -63,6 +76,13 @@ impl<const MICROS: u64> Policy for Bounded<MICROS> {
 
     fn duration(ticks: u64) -> Duration {
         Duration::from_micros(ticks / clock::from_micros(1))
+    }
+
+    /// As many as there are processors: a reader that has the lock but no processor keeps the
+    /// writers out for nothing.
+    fn crowd() -> usize {
+        static PROCESSORS: OnceLock<usize> = OnceLock::new();
+        *PROCESSORS.get_or_init(|| available_parallelism().map_or(2, usize::from))
     }
 }
 

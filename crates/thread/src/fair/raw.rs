@@ -9,13 +9,14 @@ use lockspan_park::Deadline;
 use super::lists::Lists;
 use super::node::{Kind, Node};
 use super::policy::{Bounded, Policy};
+use super::probe::{self, Event};
 use super::spin::Spin;
 use super::word::{
     CROWDED, HANDOVER, QUEUED, READER, READERS, SCHEDULER, UPGRADABLE, WRITER, has, is_free, lacks,
     readers,
 };
 use super::{ord, word};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
 
 /// The fair read-write lock without its data; [`RwLock`](super::RwLock) is the one to use.
 ///
@@ -26,6 +27,10 @@ pub struct RawRwLock<P: Policy = Bounded> {
     pub(super) inbox: AtomicPtr<Node>,
     /// Until when an arrival may pass the waiters. Written by the scheduler; a hint to others.
     pub(super) due: AtomicU64,
+    /// How many arrivals may pass before one has to ask the clock again. A hint.
+    pub(super) unasked: AtomicU32,
+    /// How many are in the lists. Written by the scheduler; a hint to others.
+    pub(super) waiting: AtomicU32,
     /// Owned by whoever set S.
     pub(super) lists: UnsafeCell<Lists>,
     policy: PhantomData<fn() -> P>,
@@ -48,6 +53,8 @@ impl<P: Policy> RawRwLock<P> {
             state: AtomicUsize::new(0),
             inbox: AtomicPtr::new(ptr::null_mut()),
             due: AtomicU64::new(0),
+            unasked: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             lists: UnsafeCell::new(Lists::new()),
             policy: PhantomData,
         }
@@ -60,6 +67,8 @@ impl<P: Policy> RawRwLock<P> {
             state: AtomicUsize::new(0),
             inbox: AtomicPtr::new(ptr::null_mut()),
             due: AtomicU64::new(0),
+            unasked: AtomicU32::new(0),
+            waiting: AtomicU32::new(0),
             lists: UnsafeCell::new(Lists::new()),
             policy: PhantomData,
         }
@@ -70,7 +79,9 @@ impl<P: Policy> RawRwLock<P> {
     pub(super) fn read(&self) {
         let word = self.state.load(Ordering::Relaxed);
         let open = lacks(word, WRITER | QUEUED | CROWDED);
-        if !open || !self.replace(word, word + READER, ord::READ) {
+        if open && self.replace(word, word + READER, ord::READ) {
+            probe::note(|| Event::Entered { kind: Kind::Read, with_waiters: false });
+        } else if !self.pass(Kind::Read, word) {
             self.acquire(Kind::Read, None);
         }
     }
@@ -78,9 +89,22 @@ impl<P: Policy> RawRwLock<P> {
     /// T2. Waits for the write hold.
     #[inline]
     pub(super) fn write(&self) {
-        if !self.replace(0, WRITER, ord::WRITE) {
+        let word = self.state.load(Ordering::Relaxed);
+        if word == 0 && self.replace(0, WRITER, ord::WRITE) {
+            probe::note(|| Event::Entered { kind: Kind::Write, with_waiters: false });
+        } else if !self.pass(Kind::Write, word) {
             self.acquire(Kind::Write, None);
         }
+    }
+
+    /// One attempt past those who wait, if that is allowed.
+    fn pass(&self, kind: Kind, word: usize) -> bool {
+        let held = admit(kind, word).filter(|_| self.may_pass(word));
+        let passed = held.is_some_and(|held| self.replace(word, held, entry(kind)));
+        if passed {
+            probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
+        }
+        passed
     }
 
     /// T1 or T2 without waiting.
@@ -92,7 +116,10 @@ impl<P: Policy> RawRwLock<P> {
                 return false;
             }
             match self.state.compare_exchange_weak(word, held, entry(kind), Ordering::Relaxed) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
+                    return true;
+                }
                 Err(now) => word = now,
             }
         }
@@ -115,8 +142,9 @@ impl<P: Policy> RawRwLock<P> {
     #[inline]
     pub(super) fn read_done(&self) {
         let word = self.state.fetch_sub(READER, ord::READ_DONE) - READER;
-        if has(word, QUEUED) {
-            self.released(word);
+        probe::note(|| Event::Left { kind: Kind::Read });
+        if owes_schedule(word) {
+            self.released();
         }
     }
 
@@ -124,8 +152,9 @@ impl<P: Policy> RawRwLock<P> {
     #[inline]
     pub(super) fn write_done(&self) {
         let word = self.state.fetch_sub(WRITER, ord::WRITE_DONE) - WRITER;
-        if has(word, QUEUED) {
-            self.released(word);
+        probe::note(|| Event::Left { kind: Kind::Write });
+        if owes_schedule(word) {
+            self.released();
         }
     }
 
@@ -250,7 +279,10 @@ impl<P: Policy> RawRwLock<P> {
             let word = self.state.load(Ordering::Relaxed);
             match admit(kind, word) {
                 Some(_) if !self.may_pass(word) => return false,
-                Some(held) if self.replace(word, held, entry(kind)) => return true,
+                Some(held) if self.replace(word, held, entry(kind)) => {
+                    probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
+                    return true;
+                }
                 Some(_) => {}
                 None => {
                     assert!(lacks(word, CROWDED), "too many readers hold this lock");
@@ -276,18 +308,32 @@ impl<P: Policy> RawRwLock<P> {
     /// The policy's question: may an arrival that finds `word` pass those who wait?
     #[inline]
     pub(super) fn may_pass(&self, word: usize) -> bool {
-        lacks(word, QUEUED)
-            || (P::PASSING
-                && lacks(word, HANDOVER)
-                && P::now() < self.due.load(Ordering::Relaxed))
+        lacks(word, QUEUED) || (P::PASSING && lacks(word, HANDOVER) && self.is_early())
     }
 
-    /// A release left `word` behind, and somebody waits.
-    #[cold]
-    fn released(&self, word: usize) {
-        if owes_schedule(word) {
-            self.schedule();
+    /// Is the next turn not yet due? Reading the clock costs more than the lock, so it is asked at
+    /// every [`Policy::ASKING`]th pass, and at each one when the time comes near.
+    #[inline]
+    fn is_early(&self) -> bool {
+        let unasked = self.unasked.load(Ordering::Relaxed);
+        if unasked > 0 {
+            self.unasked.store(unasked - 1, Ordering::Relaxed);
+            return true;
         }
+        self.ask_the_clock()
+    }
+
+    fn ask_the_clock(&self) -> bool {
+        let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
+        if left > P::quantum() / 2 {
+            self.unasked.store(P::ASKING - 1, Ordering::Relaxed);
+        }
+        left > 0
+    }
+
+    #[cold]
+    fn released(&self) {
+        self.schedule();
     }
 
     #[inline]
@@ -314,6 +360,7 @@ impl<P: Policy> fmt::Debug for RawRwLock<P> {
 }
 
 /// What a hold of `kind` adds to the word.
+#[inline]
 fn hold(kind: Kind) -> usize {
     match kind {
         Kind::Read => READER,
@@ -323,6 +370,7 @@ fn hold(kind: Kind) -> usize {
 }
 
 /// The word after a hold of `kind` was taken; `None` if the present holders exclude it.
+#[inline]
 pub(super) fn admit(kind: Kind, word: usize) -> Option<usize> {
     let fits = match kind {
         Kind::Read => lacks(word, WRITER | CROWDED),
@@ -334,6 +382,7 @@ pub(super) fn admit(kind: Kind, word: usize) -> Option<usize> {
     fits.then(|| word - given_up + hold(kind))
 }
 
+#[inline]
 fn entry(kind: Kind) -> Ordering {
     match kind {
         Kind::Read | Kind::Upgradable => ord::READ,
@@ -344,9 +393,13 @@ fn entry(kind: Kind) -> Ordering {
 
 /// After a release that left `word`: must the releaser see to the waiters? Not while others hold
 /// the lock, nor while a scheduler or an awake waiter will look at the word anyway.
+#[inline]
 fn owes_schedule(left: usize) -> bool {
+    if lacks(left, QUEUED) {
+        return false;
+    }
     let last = left & READERS == 0 || (left & READERS == READER && has(left, UPGRADABLE));
     // Whoever left P behind counts on the next release.
     let watched = has(left, word::AWAKE) && lacks(left, HANDOVER | word::PENDING);
-    has(left, QUEUED) && lacks(left, SCHEDULER | WRITER) && last && !watched
+    lacks(left, SCHEDULER | WRITER) && last && !watched
 }

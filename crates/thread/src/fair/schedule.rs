@@ -6,6 +6,7 @@ use super::lists::Lists;
 use super::node::{self, Delivered, Errand, Kind, Node};
 use super::ord;
 use super::policy::Policy;
+use super::probe::{self, Event};
 use super::raw::{RawRwLock, admit};
 use super::word::{
     AWAKE, DEPARTING, HANDOVER, PENDING, QUEUED, READER, READERS_NEXT, SCHEDULER, UPGRADABLE,
@@ -42,26 +43,27 @@ impl Because {
     /// The word to leave behind in place of `word`; `None` if there is something to do after all.
     ///
     /// A scheduler that is `tired` may leave P behind when a release or a summoned waiter will
-    /// call the next one; not D, whose thread waits for nothing else.
+    /// call the next one; not D, whose thread waits for nothing else. It closes the door then:
+    /// nobody may pass waiters that it has not seen.
     fn leaves(self, word: usize, tired: bool) -> Option<usize> {
         let left = word & !SCHEDULER;
+        let in_use = match self {
+            Self::Empty => true,
+            Self::Held { first, .. } => admit(first, word).is_none(),
+            Self::Watched => has(word, AWAKE) && lacks(word, HANDOVER),
+        };
+        if !in_use {
+            return None;
+        }
         if has(word, PENDING) {
-            let later = match self {
-                Self::Empty | Self::Held { .. } => !is_free(word),
-                Self::Watched => true,
-            };
-            if !tired || !later || has(word, DEPARTING) {
-                return None;
-            }
+            let followed = matches!(self, Self::Watched) || !is_free(word);
+            return (tired && followed && lacks(word, DEPARTING)).then_some(left | HANDOVER);
         }
-        match self {
-            Self::Empty if has(word, PENDING) => Some(left & !HANDOVER),
-            Self::Empty => Some(left & !(QUEUED | WAITING_ONLY)),
-            Self::Held { first, .. } if admit(first, word).is_some() => None,
-            Self::Held { overdue, .. } => Some(if overdue { left | HANDOVER } else { left }),
-            Self::Watched if lacks(word, AWAKE) || has(word, HANDOVER) => None,
-            Self::Watched => Some(left),
-        }
+        Some(match self {
+            Self::Empty => left & !(QUEUED | WAITING_ONLY),
+            Self::Held { overdue: true, .. } => left | HANDOVER,
+            Self::Held { .. } | Self::Watched => left,
+        })
     }
 }
 
@@ -113,12 +115,8 @@ impl<P: Policy> RawRwLock<P> {
     /// T13. False if something happened that has to be looked at first.
     fn leave_office(&self, mut word: usize, because: Because, tired: bool) -> bool {
         while let Some(left) = because.leaves(word, tired) {
-            match self.state.compare_exchange_weak(
-                word,
-                left,
-                ord::LEAVE_OFFICE,
-                Ordering::Relaxed,
-            ) {
+            match self.state.compare_exchange_weak(word, left, ord::LEAVE_OFFICE, Ordering::Relaxed)
+            {
                 Ok(_) => return true,
                 Err(now) => word = now,
             }
@@ -128,16 +126,11 @@ impl<P: Policy> RawRwLock<P> {
 
     /// The rule book. Readers and writers alternate; T says whose turn it is when both wait.
     fn look(&self, word: usize, lists: &Lists) -> Step {
-        if !lists.upgrader.is_null() {
-            // It holds the upgradable read, so nobody else can be waited for before it.
-            return match admit(Kind::Upgrade, word) {
-                Some(_) => Step::LetIn(lists.upgrader),
-                None => Step::Leave(Because::Held { first: Kind::Upgrade, overdue: true }),
-            };
-        }
         let readers_turn = lists.writers.is_empty() || has(word, READERS_NEXT);
         let (front, joins) = match (lists.readers.front(), lists.writers.front()) {
             (None, None) => return Step::Leave(Because::Empty),
+            // SAFETY: a listed node is alive; the field never changes.
+            (_, Some(front)) if unsafe { (*front).kind } == Kind::Upgrade => (front, false),
             (Some(front), _) if readers_turn => (front, readers(word) > 0),
             (_, Some(front)) => (front, false),
             (Some(_), None) => unreachable!("without writers it is the readers' turn"),
@@ -148,7 +141,9 @@ impl<P: Policy> RawRwLock<P> {
         if status == node::ABANDONED {
             return Step::Discard(front);
         }
-        let overdue = !P::PASSING || has(word, HANDOVER) || self.is_due(lists);
+        // An upgrader keeps the others out anyway: it holds the upgradable read.
+        let overdue =
+            !P::PASSING || has(word, HANDOVER) || first.kind == Kind::Upgrade || self.is_due(lists);
         let awake = status == node::SPINNING || first.is_task();
         if admit(first.kind, word).is_none() {
             Step::Leave(Because::Held { first: first.kind, overdue: P::PASSING && overdue })
@@ -172,9 +167,11 @@ impl<P: Policy> RawRwLock<P> {
         }
         let due = self.due.load(Ordering::Relaxed);
         // SAFETY: only the scheduler gets here.
-        let latest = unsafe { lists.oldest() }.map_or(due, |since| since.saturating_add(P::bound()));
+        let latest =
+            unsafe { lists.oldest() }.map_or(due, |since| since.saturating_add(P::bound()));
         if latest < due {
             self.due.store(latest, Ordering::Relaxed);
+            self.unasked.store(0, Ordering::Relaxed);
         }
         P::now() >= due.min(latest)
     }
@@ -189,7 +186,10 @@ impl<P: Policy> RawRwLock<P> {
         if !self.grant(word, new) {
             return;
         }
+        probe::note(|| Event::Turn { node: node.addr(), kind });
         self.take_off(node);
+        // SAFETY: we are the scheduler.
+        self.next_turn_is_due(self.with_lists(|lists| unsafe { lists.oldest() }));
         // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
         match unsafe { self.tell_granted(node, alarms) } {
             true => {}
@@ -202,24 +202,33 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
-    /// T11 for all readers that wait.
+    /// T11 for the readers that wait: all of them, or a crowd (see [`Policy::crowd`]).
     fn let_readers_in(&self, word: usize, alarms: &mut Alarms) {
-        let count = self.with_lists(|lists| {
-            let mut count = 0;
-            let mut next = lists.readers.front();
-            while let Some(node) = next {
+        let (count, oldest) = self.with_lists(|lists| {
+            let limit = if lists.writers.is_empty() || !P::PASSING || self.is_past_bound(lists) {
+                usize::MAX
+            } else {
+                P::crowd()
+            };
+            let (mut count, mut next) = (0, lists.readers.front());
+            while let Some(node) = next.filter(|_| count < limit) {
                 count += 1;
                 // SAFETY: we are the scheduler and the node is listed.
                 next = unsafe { lists.readers.after(node) };
             }
-            count
+            let left = [next, lists.writers.front()];
+            // SAFETY: a listed node is alive; the field never changes.
+            (count, left.into_iter().flatten().map(|node| unsafe { (*node).since }).min())
         });
         if !self.grant(word, (word + count * READER) & !(HANDOVER | READERS_NEXT)) {
             return;
         }
+        probe::note(|| Event::Turn { node: 0, kind: Kind::Read });
+        self.next_turn_is_due(oldest);
         for _ in 0..count {
             let node = self.with_lists(|lists| lists.readers.front());
             let node = node.expect("only the scheduler changes the lists");
+            probe::note(|| Event::Same { node: node.addr() });
             self.take_off(node);
             // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
             if !unsafe { self.tell_granted(node, alarms) } {
@@ -228,13 +237,27 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
+    /// Has the first reader waited for longer than the bound?
+    fn is_past_bound(&self, lists: &Lists) -> bool {
+        let Some(front) = lists.readers.front() else { return false };
+        // SAFETY: a listed node is alive; the field never changes.
+        P::now().saturating_sub(unsafe { (*front).since }) >= P::bound()
+    }
+
     /// T11: takes the lock in a waiter's name. Fails if the word has changed.
     fn grant(&self, word: usize, new: usize) -> bool {
-        let done = self.state.compare_exchange(word, new, ord::GRANT, Ordering::Relaxed).is_ok();
-        if done && P::PASSING {
-            self.due.store(P::now().saturating_add(P::quantum()), Ordering::Relaxed);
+        self.state.compare_exchange(word, new, ord::GRANT, Ordering::Relaxed).is_ok()
+    }
+
+    /// Sets the time of the next turn, before those who have this one are told and can leave:
+    /// until then nobody passes by a time that does not count the waiters that are left.
+    fn next_turn_is_due(&self, oldest: Option<u64>) {
+        if P::PASSING {
+            let by_turn = P::now().saturating_add(P::quantum());
+            let by_age = oldest.map_or(by_turn, |since| since.saturating_add(P::bound()));
+            self.due.store(by_turn.min(by_age), Ordering::Relaxed);
+            self.unasked.store(0, Ordering::Relaxed);
         }
-        done
     }
 
     /// T12. False if the waiter had given up: what was granted must be taken back.
@@ -269,6 +292,8 @@ impl<P: Policy> RawRwLock<P> {
     fn take_off(&self, node: *mut Node) {
         // SAFETY: we are the scheduler and the node is listed.
         let summoned = self.with_lists(|lists| unsafe { lists.remove(node) });
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        self.waiting.store(waiting - 1, Ordering::Relaxed);
         if summoned {
             self.state.fetch_and(!AWAKE, Ordering::Relaxed);
         }
@@ -292,11 +317,15 @@ impl<P: Policy> RawRwLock<P> {
         let mut heir = None;
         while !oldest.is_null() {
             let (node, errand) = Errand::untag(oldest);
-            // SAFETY: as above.
+            // SAFETY: a drained node is alive until it is told otherwise; its link is ours.
             oldest = unsafe { Node::inbox_link(node, errand, |link| *link) };
             match errand {
-                // SAFETY: we are the scheduler; it comes from the inbox, so it is in no list.
-                Errand::Arrival => self.with_lists(|lists| unsafe { lists.insert(node) }),
+                Errand::Arrival => {
+                    // SAFETY: we are the scheduler; it comes from the inbox, so it is in no list.
+                    self.with_lists(|lists| unsafe { lists.insert(node) });
+                    let waiting = self.waiting.load(Ordering::Relaxed);
+                    self.waiting.store(waiting + 1, Ordering::Relaxed);
+                }
                 Errand::Departure => {
                     // SAFETY: alive until we say that it is out; the field never changes.
                     let is_thread = unsafe { !(*node).is_task() };

@@ -7,9 +7,12 @@ use lockspan_park::{Deadline, Woken};
 use super::node::{self, Errand, Node};
 use super::ord;
 use super::policy::Policy;
+use super::probe::{self, Event};
 use super::raw::RawRwLock;
 use super::spin::Spin;
-use super::word::{DEPARTING, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks};
+use super::word::{
+    DEPARTING, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks,
+};
 use crate::sync::{MODEL, Ordering};
 
 impl<P: Policy> RawRwLock<P> {
@@ -46,7 +49,10 @@ impl<P: Policy> RawRwLock<P> {
 
     /// T7, T8: pushes the node, then says so in the word. From that step on the waiter counts.
     pub(super) fn get_in_line(&self, node: *mut Node) {
+        // SAFETY: the node is the caller's; the field never changes.
+        let kind = unsafe { (*node).kind };
         self.push(node, Errand::Arrival);
+        probe::note(|| Event::Pushed { node: node.addr(), kind });
         let mut word = self.state.load(Ordering::Relaxed);
         loop {
             let mut new = word | QUEUED | PENDING;
@@ -58,6 +64,7 @@ impl<P: Policy> RawRwLock<P> {
                 Err(now) => word = now,
             }
         }
+        probe::note(|| Event::Published { node: node.addr(), kind });
         // A writer will see Q when it leaves; a scheduler will see P before it does.
         if lacks(word, WRITER | SCHEDULER) {
             self.schedule();
@@ -101,7 +108,7 @@ impl<P: Policy> RawRwLock<P> {
     /// anybody, because we are here.
     fn answer_summons(&self, node: &Node) {
         if self.is_busy() {
-            let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
+            let left = self.nap().saturating_sub(P::now());
             if left > 0 && node.step(node::SUMMONED, node::ASLEEP) {
                 let nap = Deadline::after(P::duration(left));
                 node.spot().sleep(node::ASLEEP, nap.or_else(|| Deadline::after(Duration::ZERO)));
@@ -111,6 +118,15 @@ impl<P: Policy> RawRwLock<P> {
         node.step(node::SUMMONED, node::SPINNING);
         node.insist();
         self.call_scheduler(0);
+    }
+
+    /// Until when the first in line lets others pass: a quarter of the quantum, as one may wake up
+    /// late; less if the line is so long that its end would wait for longer than the bound.
+    fn nap(&self) -> u64 {
+        let turn = P::quantum();
+        let waiting = u64::from(self.waiting.load(Ordering::Relaxed).max(1));
+        let began = self.due.load(Ordering::Relaxed).saturating_sub(turn);
+        began + (turn / 4).min(P::bound() / (4 * waiting))
     }
 
     /// Looks for about as long as a short section lasts: is anybody using the lock?

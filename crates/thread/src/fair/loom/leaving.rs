@@ -6,39 +6,48 @@ use super::*;
 
 #[test]
 fn loom_a_timed_out_writer_lets_waiting_readers_go() {
-    together::<Strict>(2, &[
-        reads,
-        |lock| {
-            lock.write_timed();
-        },
-        reads,
-    ]);
+    together::<Strict>(
+        2,
+        &[
+            reads,
+            |lock| {
+                lock.write_timed();
+            },
+            reads,
+        ],
+    );
 }
 
 #[test]
 fn loom_timed_readers_and_writers_race_with_grants() {
-    together::<Strict>(2, &[
-        |lock| {
-            lock.read_timed();
-        },
-        |lock| {
-            lock.write_timed();
-        },
-        writes,
-    ]);
+    together::<Strict>(
+        2,
+        &[
+            |lock| {
+                lock.read_timed();
+            },
+            |lock| {
+                lock.write_timed();
+            },
+            writes,
+        ],
+    );
 }
 
 #[test]
 fn loom_a_summoned_waiter_may_time_out() {
-    together::<Passing>(2, &[
-        |lock| {
-            lock.write_timed();
-        },
-        |lock| {
-            lock.write_timed();
-        },
-        writes,
-    ]);
+    together::<Passing>(
+        2,
+        &[
+            |lock| {
+                lock.write_timed();
+            },
+            |lock| {
+                lock.write_timed();
+            },
+            writes,
+        ],
+    );
 }
 
 /// Two owners, one of which frees the lock once it is the last: as C programs do.
@@ -86,12 +95,12 @@ fn free<P: Policy>(lock: &Arc<Counted<P>>) {
 }
 
 #[test]
-fn loom_fair_s13_the_last_owner_may_free_the_lock() {
+fn fair_s13_the_last_owner_may_free_the_lock() {
     last_owner_frees::<Strict>(3, Kind::Write);
 }
 
 #[test]
-fn loom_fair_s13_the_last_owner_may_free_the_lock_when_passing() {
+fn fair_s13_the_last_owner_may_free_the_lock_when_passing() {
     last_owner_frees::<Passing>(3, Kind::Write);
 }
 

@@ -73,7 +73,7 @@ pub(super) struct Counted<P: Policy> {
 
 // SAFETY: the count is only reached under the lock; loom checks just that.
 unsafe impl<P: Policy> Sync for Counted<P> {}
-// SAFETY: as above.
+// SAFETY: the count goes where the lock goes; loom checks who reaches it.
 unsafe impl<P: Policy> Send for Counted<P> {}
 
 impl<P: Policy> Counted<P> {

@@ -66,7 +66,7 @@ fn loom_a_task_waits_while_others_pass() {
 }
 
 #[test]
-fn loom_fair_s14_a_dropped_future_hands_on_what_it_was_given() {
+fn fair_s14_a_dropped_future_hands_on_what_it_was_given() {
     together::<Strict>(2, &[gives_up_as_task, writes, writes]);
 }
 

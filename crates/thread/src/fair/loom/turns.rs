@@ -29,21 +29,24 @@ fn loom_an_upgrade_and_a_writer() {
 
 #[test]
 fn loom_an_upgrade_may_time_out_and_keeps_its_read() {
-    together::<Strict>(2, &[
-        reads,
-        |lock| {
-            if lock.raw.try_acquire(Kind::Upgradable) {
-                if lock.raw.upgrade(soon()) {
-                    lock.add();
-                    lock.raw.write_done();
-                } else {
-                    lock.look();
-                    lock.raw.upgradable_done();
+    together::<Strict>(
+        2,
+        &[
+            reads,
+            |lock| {
+                if lock.raw.try_acquire(Kind::Upgradable) {
+                    if lock.raw.upgrade(soon()) {
+                        lock.add();
+                        lock.raw.write_done();
+                    } else {
+                        lock.look();
+                        lock.raw.upgradable_done();
+                    }
                 }
-            }
-        },
-        reads,
-    ]);
+            },
+            reads,
+        ],
+    );
 }
 
 fn downgrades(lock: &Strictly) {
@@ -61,47 +64,53 @@ fn loom_a_downgrade_lets_readers_in_and_writers_later() {
 
 #[test]
 fn loom_a_downgrade_to_upgradable_and_back() {
-    together::<Strict>(2, &[
-        |lock| {
-            lock.raw.write();
-            lock.add();
-            lock.raw.downgrade(Kind::Upgradable);
-            lock.look();
-            lock.raw.downgrade_upgradable();
-            lock.look();
-            lock.raw.read_done();
-        },
-        upgrades,
-    ]);
+    together::<Strict>(
+        2,
+        &[
+            |lock| {
+                lock.raw.write();
+                lock.add();
+                lock.raw.downgrade(Kind::Upgradable);
+                lock.look();
+                lock.raw.downgrade_upgradable();
+                lock.look();
+                lock.raw.read_done();
+            },
+            upgrades,
+        ],
+    );
 }
 
 #[test]
 fn loom_a_fair_release_hands_over() {
-    together::<Passing>(2, &[
-        |lock| {
-            lock.raw.write();
-            lock.add();
-            lock.raw.done_fairly(Kind::Write);
-        },
-        |lock| {
-            lock.raw.read();
-            lock.look();
-            lock.raw.done_fairly(Kind::Read);
-        },
-        writes,
-    ]);
+    together::<Passing>(
+        2,
+        &[
+            |lock| {
+                lock.raw.write();
+                lock.add();
+                lock.raw.done_fairly(Kind::Write);
+            },
+            |lock| {
+                lock.raw.read();
+                lock.look();
+                lock.raw.done_fairly(Kind::Read);
+            },
+            writes,
+        ],
+    );
 }
 
 #[test]
 fn loom_a_recursive_read_passes_a_waiting_writer() {
-    together::<Strict>(3, &[
-        writes,
-        |lock| {
+    together::<Strict>(
+        3,
+        &[writes, |lock| {
             lock.raw.read();
             assert!(lock.raw.try_read_recursive(), "no writer can be inside");
             lock.look();
             lock.raw.read_done();
             lock.raw.read_done();
-        },
-    ]);
+        }],
+    );
 }

@@ -1,0 +1,232 @@
+//! A lock that tells a thread that is about to wait for itself.
+//!
+//! Each thread keeps a list of the checked locks that it holds. Taking one of them again panics
+//! with the place where it was taken first, instead of waiting for ever. For that the guards must
+//! stay on their thread: they are not `Send`.
+
+use core::cell::RefCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::panic::Location;
+use std::time::{Duration, Instant};
+
+use lock_api::{RawRwLockDowngrade, RawRwLockTimed, RawRwLockUpgrade, RawRwLockUpgradeDowngrade};
+
+use super::policy::{Bounded, Policy};
+use super::raw::RawRwLock;
+
+/// [`RawRwLock`] that panics where a thread would wait for itself.
+pub struct RawCheckedRwLock<P: Policy = Bounded> {
+    raw: RawRwLock<P>,
+}
+
+/// What a checked guard carries: it stays on its thread.
+#[derive(Debug)]
+pub struct OnThisThread(PhantomData<*const ()>);
+
+struct Hold {
+    lock: usize,
+    mode: &'static str,
+    taken_at: &'static Location<'static>,
+}
+
+thread_local! {
+    static HELD: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
+}
+
+impl<P: Policy> RawCheckedRwLock<P> {
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+
+    /// Panics if this thread holds the lock in any mode: even a second read waits for ever if a
+    /// writer gets in line between the two.
+    #[track_caller]
+    fn check(&self, wanted: &str) {
+        HELD.with_borrow(|held| {
+            if let Some(hold) = held.iter().find(|hold| hold.lock == self.address()) {
+                let Hold { mode, taken_at, .. } = hold;
+                panic!(
+                    "self-deadlock: this thread holds the lock for {mode} since {taken_at} and \
+                     would wait for itself to take it for {wanted}; release it first"
+                );
+            }
+        });
+    }
+
+    fn note(&self, mode: &'static str, taken_at: &'static Location<'static>) -> OnThisThread {
+        HELD.with_borrow_mut(|held| held.push(Hold { lock: self.address(), mode, taken_at }));
+        OnThisThread(PhantomData)
+    }
+
+    fn forget(&self) {
+        HELD.with_borrow_mut(|held| {
+            if let Some(at) = held.iter().rposition(|hold| hold.lock == self.address()) {
+                held.swap_remove(at);
+            }
+        });
+    }
+
+    /// The hold stays, in another mode.
+    fn change(&self, mode: &'static str) -> OnThisThread {
+        HELD.with_borrow_mut(|held| {
+            let hold = held.iter_mut().find(|hold| hold.lock == self.address());
+            hold.expect("a guard stays on its thread").mode = mode;
+        });
+        OnThisThread(PhantomData)
+    }
+}
+
+const READING: &str = "reading";
+const WRITING: &str = "writing";
+const UPGRADABLE: &str = "upgradable reading";
+
+// SAFETY: the lock beneath does the excluding.
+unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
+    #[allow(clippy::declare_interior_mutable_const, reason = "lock_api's way to make a lock")]
+    const INIT: Self = Self { raw: RawRwLock::new() };
+
+    type SharedGuard = OnThisThread;
+    type ExclusiveGuard = OnThisThread;
+
+    #[track_caller]
+    fn lock_shared(&self) -> OnThisThread {
+        self.check(READING);
+        self.raw.lock_shared();
+        self.note(READING, Location::caller())
+    }
+
+    #[track_caller]
+    fn try_lock_shared(&self) -> Option<OnThisThread> {
+        self.raw.try_lock_shared().map(|()| self.note(READING, Location::caller()))
+    }
+
+    unsafe fn unlock_shared(&self, _: OnThisThread) {
+        self.forget();
+        // SAFETY: the same contract.
+        unsafe { self.raw.unlock_shared(()) };
+    }
+
+    #[track_caller]
+    fn lock_exclusive(&self) -> OnThisThread {
+        self.check(WRITING);
+        self.raw.lock_exclusive();
+        self.note(WRITING, Location::caller())
+    }
+
+    #[track_caller]
+    fn try_lock_exclusive(&self) -> Option<OnThisThread> {
+        self.raw.try_lock_exclusive().map(|()| self.note(WRITING, Location::caller()))
+    }
+
+    unsafe fn unlock_exclusive(&self, _: OnThisThread) {
+        self.forget();
+        // SAFETY: the same contract.
+        unsafe { self.raw.unlock_exclusive(()) };
+    }
+
+    fn is_locked(&self) -> bool {
+        self.raw.is_locked()
+    }
+
+    fn is_locked_exclusive(&self) -> bool {
+        self.raw.is_locked_exclusive()
+    }
+}
+
+// SAFETY: the lock beneath leaves one read hold.
+unsafe impl<P: Policy> RawRwLockDowngrade for RawCheckedRwLock<P> {
+    unsafe fn downgrade(&self, _: OnThisThread) -> OnThisThread {
+        // SAFETY: the same contract.
+        unsafe { RawRwLockDowngrade::downgrade(&self.raw, ()) };
+        self.change(READING)
+    }
+}
+
+// SAFETY: a timed wait for oneself ends by its time-out; the lock beneath does the excluding.
+unsafe impl<P: Policy> RawRwLockTimed for RawCheckedRwLock<P> {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    #[track_caller]
+    fn try_lock_shared_for(&self, timeout: Duration) -> Option<OnThisThread> {
+        let held = self.raw.try_lock_shared_for(timeout);
+        held.map(|()| self.note(READING, Location::caller()))
+    }
+
+    #[track_caller]
+    fn try_lock_shared_until(&self, timeout: Instant) -> Option<OnThisThread> {
+        let held = self.raw.try_lock_shared_until(timeout);
+        held.map(|()| self.note(READING, Location::caller()))
+    }
+
+    #[track_caller]
+    fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<OnThisThread> {
+        let held = self.raw.try_lock_exclusive_for(timeout);
+        held.map(|()| self.note(WRITING, Location::caller()))
+    }
+
+    #[track_caller]
+    fn try_lock_exclusive_until(&self, timeout: Instant) -> Option<OnThisThread> {
+        let held = self.raw.try_lock_exclusive_until(timeout);
+        held.map(|()| self.note(WRITING, Location::caller()))
+    }
+}
+
+// SAFETY: the lock beneath has one upgradable reader at a time.
+unsafe impl<P: Policy> RawRwLockUpgrade for RawCheckedRwLock<P> {
+    type UpgradableGuard = OnThisThread;
+
+    #[track_caller]
+    fn lock_upgradable(&self) -> OnThisThread {
+        self.check(UPGRADABLE);
+        self.raw.lock_upgradable();
+        self.note(UPGRADABLE, Location::caller())
+    }
+
+    #[track_caller]
+    fn try_lock_upgradable(&self) -> Option<OnThisThread> {
+        self.raw.try_lock_upgradable().map(|()| self.note(UPGRADABLE, Location::caller()))
+    }
+
+    unsafe fn unlock_upgradable(&self, _: OnThisThread) {
+        self.forget();
+        // SAFETY: the same contract.
+        unsafe { self.raw.unlock_upgradable(()) };
+    }
+
+    unsafe fn upgrade(&self, _: OnThisThread) -> OnThisThread {
+        // SAFETY: the same contract.
+        unsafe { RawRwLockUpgrade::upgrade(&self.raw, ()) };
+        self.change(WRITING)
+    }
+
+    unsafe fn try_upgrade(&self, guard: OnThisThread) -> Result<OnThisThread, OnThisThread> {
+        // SAFETY: the same contract.
+        match unsafe { RawRwLockUpgrade::try_upgrade(&self.raw, ()) } {
+            Ok(()) => Ok(self.change(WRITING)),
+            Err(()) => Err(guard),
+        }
+    }
+}
+
+// SAFETY: the lock beneath leaves the hold that the guard stands for.
+unsafe impl<P: Policy> RawRwLockUpgradeDowngrade for RawCheckedRwLock<P> {
+    unsafe fn downgrade_upgradable(&self, _: OnThisThread) -> OnThisThread {
+        // SAFETY: the same contract.
+        unsafe { RawRwLockUpgradeDowngrade::downgrade_upgradable(&self.raw, ()) };
+        self.change(READING)
+    }
+
+    unsafe fn downgrade_to_upgradable(&self, _: OnThisThread) -> OnThisThread {
+        // SAFETY: the same contract.
+        unsafe { RawRwLockUpgradeDowngrade::downgrade_to_upgradable(&self.raw, ()) };
+        self.change(UPGRADABLE)
+    }
+}
+
+impl<P: Policy> fmt::Debug for RawCheckedRwLock<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.raw.fmt(f)
+    }
+}
