@@ -3,6 +3,11 @@
 //! A [`Word`] is 64 bits that change in one step, either half of which threads of any process can
 //! sleep on. Under `--cfg lockspan_loom` the file `sync_loom.rs` stands here instead, with the same
 //! names, so a model run checks the code we ship.
+//!
+//! The kernel compares 32 bits of a word that we change 64 bits at a time. To x86-64 that is one
+//! cache line like any other: the locked change is whole, and a read of a half sees one side of it.
+//! Rust's memory model has no such pair of accesses, so Miri, which plays the kernel's part itself,
+//! refuses the tests that sleep; loom and the C programs run in its place.
 
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::Ordering;

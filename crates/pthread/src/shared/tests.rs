@@ -101,7 +101,7 @@ fn eight_threads_with_all_calls_keep_the_count() {
     unsafe impl Sync for Counter {}
 
     let counter = Counter(SharedRwLock::new(), UnsafeCell::new(0));
-    let rounds = if cfg!(miri) { 20 } else { 20_000 };
+    let rounds = 20_000;
     let added: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
             .map(|me: u64| {

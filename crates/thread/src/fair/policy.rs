@@ -50,7 +50,7 @@ pub trait Policy: Sized + Send + Sync + 'static {
 /// handed the lock. That is what keeps the throughput of a lock that lets everybody pass: a thread
 /// that runs and has the lock's data in its cache goes on for a while, and the others take turns.
 #[derive(Clone, Copy, Default)]
-pub struct Bounded<const MICROS: u64 = 20_000>;
+pub struct Bounded<const MICROS: u64 = 10_000>;
 
 /// How long arrivals may pass the waiters of a [`Bounded`] lock after a waiter's turn.
 pub const QUANTUM_MICROS: u64 = 400;

@@ -325,7 +325,7 @@ impl<P: Policy> RawRwLock<P> {
 
     fn ask_the_clock(&self) -> bool {
         let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
-        if left > P::quantum() / 2 {
+        if left > P::quantum() / 32 {
             self.unasked.store(P::ASKING - 1, Ordering::Relaxed);
         }
         left > 0

@@ -253,7 +253,7 @@ impl<P: Policy> RawRwLock<P> {
     /// until then nobody passes by a time that does not count the waiters that are left.
     fn next_turn_is_due(&self, oldest: Option<u64>) {
         if P::PASSING {
-            let by_turn = P::now().saturating_add(P::quantum());
+            let by_turn = P::now().saturating_add(self.turn());
             let by_age = oldest.map_or(by_turn, |since| since.saturating_add(P::bound()));
             self.due.store(by_turn.min(by_age), Ordering::Relaxed);
             self.unasked.store(0, Ordering::Relaxed);

@@ -4,36 +4,33 @@ use core::hint::spin_loop;
 
 use crate::sync::MODEL;
 
-/// A bounded spin whose pauses double.
+/// A few long pauses. Between them the word is left alone: on a busy lock the holder's cache line
+/// stays with the holder, which is worth more than to see a release a moment earlier.
 #[derive(Debug)]
 pub(super) struct Spin {
-    round: u32,
-    rounds: u32,
+    pauses: &'static [u32],
 }
 
-/// Pauses of the longest round: 2 to this power.
-const LONGEST: u32 = 5;
-
 impl Spin {
-    /// Before a thread gets in line: long enough for a short section on another core.
+    /// Before a thread gets in line: long enough for some short sections on another core.
     pub(super) fn before_the_line() -> Self {
-        Self { round: 0, rounds: 7 }
+        Self { pauses: &[32, 64, 64] }
     }
 
     /// In line: long enough for a hand-over that has begun.
     pub(super) fn in_line() -> Self {
-        Self { round: 0, rounds: 6 }
+        Self { pauses: &[32] }
     }
 
     /// Pauses; false when the spin is over. A model never spins.
     pub(super) fn again(&mut self) -> bool {
-        if MODEL || self.round >= self.rounds {
+        let Some((pause, rest)) = self.pauses.split_first().filter(|_| !MODEL) else {
             return false;
-        }
-        for _ in 0..1_u32 << self.round.min(LONGEST) {
+        };
+        self.pauses = rest;
+        for _ in 0..*pause {
             spin_loop();
         }
-        self.round += 1;
         true
     }
 }

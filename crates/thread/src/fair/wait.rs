@@ -29,7 +29,10 @@ impl<P: Policy> RawRwLock<P> {
                     self.serve();
                     return false;
                 }
-                node::SUMMONED => self.answer_summons(node),
+                node::SUMMONED => {
+                    self.answer_summons(node);
+                    spin = Spin::in_line();
+                }
                 node::SPINNING => {
                     if !spin.again() {
                         node.step(node::SPINNING, node::ASLEEP);
@@ -120,13 +123,18 @@ impl<P: Policy> RawRwLock<P> {
         self.call_scheduler(0);
     }
 
-    /// Until when the first in line lets others pass: a quarter of the quantum, as one may wake up
-    /// late; less if the line is so long that its end would wait for longer than the bound.
+    /// Until when the first in line lets others pass: a quarter of the turn, as one may wake up
+    /// late.
     fn nap(&self) -> u64 {
-        let turn = P::quantum();
+        let turn = self.turn();
+        self.due.load(Ordering::Relaxed).saturating_sub(turn / 4 * 3)
+    }
+
+    /// For how long arrivals may pass after a waiter's turn: the quantum, or less if the line is so
+    /// long that its end would wait for longer than the bound.
+    pub(super) fn turn(&self) -> u64 {
         let waiting = u64::from(self.waiting.load(Ordering::Relaxed).max(1));
-        let began = self.due.load(Ordering::Relaxed).saturating_sub(turn);
-        began + (turn / 4).min(P::bound() / (4 * waiting))
+        P::quantum().min(P::bound() / (2 * waiting))
     }
 
     /// Looks for about as long as a short section lasts: is anybody using the lock?
