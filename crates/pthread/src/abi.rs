@@ -22,8 +22,11 @@ use lockspan_thread::fair::{Bounded, RawRwLock};
 
 use crate::shared::SharedRwLock;
 
+/// Who may pass whom in a private lock.
+pub(crate) type PrivatePolicy = Bounded;
+
 /// The lock inside one process.
-pub(crate) type PrivateRwLock = RawRwLock<Bounded>;
+pub(crate) type PrivateRwLock = RawRwLock<PrivatePolicy>;
 
 /// Our view of a `pthread_rwlock_t`.
 #[repr(C)]

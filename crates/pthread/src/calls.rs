@@ -4,13 +4,14 @@
 //! other's state for its own.
 
 use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EINVAL, c_int, clockid_t, timespec};
+use lockspan_thread::fair::Policy as _;
 
-use crate::abi::{CAttr, CLock};
+use crate::abi::{CAttr, CLock, PrivatePolicy};
 use crate::clock::{Clock, Deadline};
 use crate::serve::{self, Wait};
 use crate::{errno, held};
 
-/// Runs when the library is loaded: a child of `fork` holds no process-shared locks.
+/// Runs when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
@@ -18,6 +19,11 @@ static AT_LOAD: extern "C" fn() = {
         held::forget_shared();
     }
     extern "C" fn at_load() {
+        // What the private lock finds out once, about processors and the clock, it finds out here:
+        // in the midst of a lock call it would use the heap and files.
+        PrivatePolicy::crowd();
+        PrivatePolicy::now();
+        // A child of `fork` holds no process-shared locks.
         // SAFETY: the handler is a plain function that touches the calling thread's table only.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     }

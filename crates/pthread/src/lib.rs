@@ -23,8 +23,9 @@
 //!   destroyed;
 //! - threads of higher priority are not served first.
 //!
-//! Once loaded it calls neither `malloc` nor a cancellation point, and it leaves `errno` alone. Only x86-64 Linux with glibc: elsewhere the library is empty, as the place of the kind in
-//! a static initialiser is another.
+//! Once loaded it calls neither `malloc` nor a cancellation point, and it leaves `errno` alone.
+//! Only x86-64 Linux with glibc: elsewhere the library is empty, as the place of the kind in a
+//! static initialiser is another.
 #![cfg(all(
     target_os = "linux",
     target_env = "gnu",
