@@ -50,9 +50,8 @@ impl Kind {
     pub(crate) fn by_hand(&self, name: &str) -> String {
         let packages: Vec<_> =
             self.packages.iter().map(|package| format!("-p {package}")).collect();
-        let (key, value) = PREEMPTIONS;
         format!(
-            "RUSTFLAGS='--cfg {}' {key}={value} cargo test --profile model --lib {} \
+            "RUSTFLAGS='--cfg {}' cargo test --profile model --lib {} \
              --target-dir target/{} {name} -- --exact --nocapture",
             self.cfg,
             packages.join(" "),
@@ -60,10 +59,6 @@ impl Kind {
         )
     }
 }
-
-/// How far loom searches unless the environment says otherwise. Two pre-emptions find nearly all
-/// known bugs of this kind; three take minutes where two take seconds.
-const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "2");
 
 /// Which models, and where they are built.
 #[derive(Debug)]
@@ -206,10 +201,6 @@ impl Running {
         let mut command = Command::new(&model.program);
         command.args([&model.name, "--exact", "--nocapture"]);
         command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
-        let (key, value) = PREEMPTIONS;
-        if std::env::var_os(key).is_none() {
-            command.env(key, value);
-        }
         let child = command.spawn().with_context(|| model.program.display().to_string())?;
         Ok(Self { model: model.clone(), child, started: Instant::now(), log })
     }

@@ -7,8 +7,8 @@
 //!     cargo test -p lockspan-pthread --lib --profile model
 //! ```
 //!
-//! which takes some minutes on two cores; two pre-emptions take seconds and find every bug of the
-//! kind that dropping a wake, an ordering or a check makes.
+//! which takes some minutes on two cores; two pre-emptions, the default, take seconds and find every
+//! bug of the kind that dropping a wake, an ordering or a check makes.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -17,6 +17,13 @@ use loom::thread;
 use super::{Outcome, SharedRwLock};
 use crate::clock::{Clock, Deadline};
 use crate::sync::NEVER;
+
+/// Every interleaving with two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+fn model(f: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(2);
+    builder.check(f);
+}
 
 /// In a model this deadline passes whenever the explorer likes.
 fn soon() -> Option<Deadline> {
@@ -82,7 +89,7 @@ impl Shared {
 
 /// Runs `threads` beside each other in every order; at the end the lock is idle again.
 fn check(threads: &'static [fn(&Shared) -> u32]) {
-    loom::model(move || {
+    model(move || {
         let shared = Shared::new();
         let started: Vec<_> = threads[1..]
             .iter()
@@ -224,7 +231,7 @@ fn a_writer_without_a_ticket_is_told_that_the_line_is_empty() {
 /// can let the second reader in.
 #[test]
 fn a_head_writer_that_gives_up_wakes_the_readers_behind_it() {
-    loom::model(|| {
+    model(|| {
         let shared = Shared::new();
         assert_eq!(shared.lock.read(None), Outcome::Held);
         let threads = [write_timed, read].map(|body| {

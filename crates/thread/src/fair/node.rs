@@ -158,7 +158,7 @@ impl Node {
         loop {
             let ready = match status {
                 GRANTED => matches!(old, SPINNING | ASLEEP | SUMMONED | UPDATING),
-                _ => old == ASLEEP,
+                _ => old == ASLEEP && !node.is_task(),
             };
             if !ready {
                 return Delivered::No;

@@ -10,7 +10,7 @@ use super::lists::Lists;
 use super::node::{Kind, Node};
 use super::policy::{Bounded, Policy};
 use super::probe::{self, Event};
-use super::spin::Spin;
+use super::spin::{Patience, Spin};
 use super::word::{
     CROWDED, HANDOVER, QUEUED, READER, READERS, SCHEDULER, UPGRADABLE, WRITER, has, is_free, lacks,
     readers,
@@ -175,17 +175,27 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
-    /// T3 or T4 for callers whose lock may be freed by the next owner: if there is work to do
-    /// afterwards, this thread has S from the same step on, and [`RawRwLock::retire`] waits for S.
+    /// T3 or T4 for callers whose lock may be freed by the next owner (S13). Whoever is the
+    /// scheduler now is waited for before the hold ends; and if there is work to do afterwards,
+    /// this thread has S from that same step on, so that the next owner waits for it in turn.
     ///
     /// # Safety
     /// `this` is alive and the caller has a hold of that kind, which it gives up.
     pub(super) unsafe fn leave(this: *const Self, kind: Kind) {
         // SAFETY: alive until the exit below, and beyond it if this thread has S.
         let lock = unsafe { &*this };
+        lock.settle();
         let left = lock.exit(kind, |word| if owes_schedule(word) { SCHEDULER } else { 0 });
         if has(left, SCHEDULER) {
             lock.serve();
+        }
+    }
+
+    /// Waits until nobody is the scheduler.
+    fn settle(&self) {
+        let mut patience = Patience::new();
+        while has(self.state.load(ord::READ), SCHEDULER) {
+            patience.wait();
         }
     }
 
@@ -254,16 +264,8 @@ impl<P: Policy> RawRwLock<P> {
     /// Makes sure that nobody is inside the lock any more, so that its memory may go: false if it
     /// is held or waited for. An earlier unlocker that still works for others is waited for.
     pub fn retire(&self) -> bool {
-        loop {
-            let word = self.state.load(ord::READ);
-            if word == 0 {
-                return true;
-            }
-            if !is_free(word) || lacks(word, SCHEDULER) {
-                return false;
-            }
-            crate::sync::thread::yield_now();
-        }
+        self.settle();
+        self.state.load(ord::READ) == 0
     }
 
     /// Waits for a hold of `kind`, until `deadline` at the latest; false if that passed first.

@@ -200,6 +200,20 @@ impl<P: Policy> RawRwLock<P> {
                 self.state.fetch_sub(admit(kind, 0).expect("room in 0"), ord::WRITE_DONE);
             }
         }
+        self.rouse_next(alarms);
+    }
+
+    /// Where nobody passes, the lock idles while the next waiter wakes up. So that one is woken a
+    /// turn ahead.
+    fn rouse_next(&self, alarms: &mut Alarms) {
+        if P::PASSING {
+            return;
+        }
+        let next = self.with_lists(|lists| lists.readers.front().or(lists.writers.front()));
+        if let Some(node) = next {
+            // SAFETY: we are the scheduler and the node is listed.
+            alarms.add(unsafe { Node::deliver(node, node::SUMMONED) });
+        }
     }
 
     /// T11 for the readers that wait: all of them, or a crowd (see [`Policy::crowd`]).
@@ -235,6 +249,7 @@ impl<P: Policy> RawRwLock<P> {
                 self.state.fetch_sub(READER, ord::READ_DONE);
             }
         }
+        self.rouse_next(alarms);
     }
 
     /// Has the first reader waited for longer than the bound?

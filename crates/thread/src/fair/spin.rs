@@ -1,8 +1,9 @@
 //! How long a thread spins before it sleeps: a little, and never without bound.
 
 use core::hint::spin_loop;
+use std::time::Duration;
 
-use crate::sync::MODEL;
+use crate::sync::{MODEL, thread};
 
 /// A few long pauses. Between them the word is left alone: on a busy lock the holder's cache line
 /// stays with the holder, which is worth more than to see a release a moment earlier.
@@ -22,6 +23,11 @@ impl Spin {
         Self { pauses: &[32] }
     }
 
+    /// Next in line, and woken ahead: long enough for the turn before, if that is short.
+    pub(super) fn before_a_turn() -> Self {
+        Self { pauses: &[16; 32] }
+    }
+
     /// Pauses; false when the spin is over. A model never spins.
     pub(super) fn again(&mut self) -> bool {
         let Some((pause, rest)) = self.pauses.split_first().filter(|_| !MODEL) else {
@@ -32,5 +38,27 @@ impl Spin {
             spin_loop();
         }
         true
+    }
+}
+
+/// Waits for another thread that is sure to be done soon: gives the processor away, and sleeps if
+/// that does not help, as the other may have a lower priority.
+#[derive(Debug)]
+pub(super) struct Patience {
+    yields: u32,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { yields: 100 }
+    }
+
+    pub(super) fn wait(&mut self) {
+        if MODEL || self.yields > 0 {
+            self.yields = self.yields.saturating_sub(1);
+            thread::yield_now();
+        } else {
+            std::thread::sleep(Duration::from_micros(50));
+        }
     }
 }

@@ -29,9 +29,13 @@ impl<P: Policy> RawRwLock<P> {
                     self.serve();
                     return false;
                 }
-                node::SUMMONED => {
+                node::SUMMONED if P::PASSING => {
                     self.answer_summons(node);
                     spin = Spin::in_line();
+                }
+                node::SUMMONED => {
+                    node.step(node::SUMMONED, node::SPINNING);
+                    spin = Spin::before_a_turn();
                 }
                 node::SPINNING => {
                     if !spin.again() {

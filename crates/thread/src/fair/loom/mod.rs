@@ -150,25 +150,36 @@ pub(super) fn model(preemptions: usize, f: impl Fn() + Send + Sync + 'static) {
 /// A thread's part in a model.
 pub(super) type Part<P> = fn(&Counted<P>);
 
-/// Runs the parts at the same time, the last one in the model's first thread, and checks that the
-/// lock is at rest in the end.
-pub(super) fn together<P: Policy>(preemptions: usize, parts: &'static [Part<P>]) {
+/// Runs the parts at the same time and checks that the lock is at rest in the end.
+///
+/// Two threads are searched deeply; three are much dearer. `LOOM_MAX_PREEMPTIONS` overrules that.
+pub(super) fn together<P: Policy>(parts: &'static [Part<P>]) {
+    run_parts(if parts.len() > 2 { 1 } else { 4 }, parts);
+}
+
+/// [`together`] for three threads, with one more preemption: a minute or two each.
+pub(super) fn deeply<P: Policy>(parts: &'static [Part<P>]) {
+    run_parts(2, parts);
+}
+
+fn run_parts<P: Policy>(preemptions: usize, parts: &'static [Part<P>]) {
     model(preemptions, move || {
         let lock = Counted::<P>::new();
-        let (last, others) = parts.split_last().expect("a model has parts");
-        let threads: Vec<_> = others
-            .iter()
-            .map(|part| {
-                let lock = lock.clone();
-                thread::spawn(move || part(&lock))
-            })
-            .collect();
-        last(&lock);
-        for thread in threads {
-            thread.join().expect("a part failed");
-        }
+        side_by_side(parts.iter().map(|part| {
+            let lock = lock.clone();
+            move || part(&lock)
+        }));
         lock.assert_at_rest();
     });
+}
+
+/// Runs each part in a thread of its own. The model's first thread only joins them: loom takes a
+/// late ring of an alarm for the end of a join.
+pub(super) fn side_by_side<F: FnOnce() + 'static>(parts: impl Iterator<Item = F>) {
+    let threads: Vec<_> = parts.map(thread::spawn).collect();
+    for thread in threads {
+        thread.join().expect("a part failed");
+    }
 }
 
 /// The parts that most models are made of.

@@ -52,35 +52,35 @@ impl std::task::Wake for Idle {
 
 #[test]
 fn loom_a_task_and_a_thread_exclude_each_other() {
-    together::<Strict>(3, &[writes_as_task, writes]);
+    together::<Strict>(&[writes_as_task, writes]);
 }
 
 #[test]
 fn loom_tasks_read_beside_each_other() {
-    together::<Strict>(2, &[reads_as_task, reads_as_task, writes]);
+    together::<Strict>(&[reads_as_task, reads_as_task, writes]);
 }
 
 #[test]
 fn loom_a_task_waits_while_others_pass() {
-    together::<Passing>(2, &[writes_as_task, writes, reads]);
+    together::<Passing>(&[writes_as_task, writes, reads]);
 }
 
 #[test]
 fn fair_s14_a_dropped_future_hands_on_what_it_was_given() {
-    together::<Strict>(2, &[gives_up_as_task, writes, writes]);
+    together::<Strict>(&[gives_up_as_task, writes, writes]);
 }
 
 #[test]
 fn loom_a_dropped_future_leaves_the_line_when_passing() {
-    together::<Passing>(2, &[gives_up_as_task, writes, reads]);
+    together::<Passing>(&[gives_up_as_task, writes, reads]);
 }
 
 #[test]
 fn loom_a_task_may_change_its_waker_while_it_is_granted() {
-    together::<Strict>(3, &[changes_its_waker, writes]);
+    together::<Strict>(&[changes_its_waker, writes]);
 }
 
 #[test]
 fn loom_tasks_come_and_go_under_a_tired_scheduler() {
-    together::<ShortOffice>(2, &[gives_up_as_task, writes_as_task, writes]);
+    together::<ShortOffice>(&[gives_up_as_task, writes_as_task, writes]);
 }
