@@ -108,7 +108,7 @@ pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
         Some(Mode::Write) => return wait.deadlock(),
         Some(Mode::Read(holds)) => {
             let Some(holds) = holds.checked_add(1) else { return EAGAIN };
-            // SAFETY: as above.
+            // SAFETY: the lock is live during this call, by the caller's word.
             return match unsafe { core.try_read(true) } {
                 Outcome::Held => {
                     held::change(at.addr(), Mode::Read(holds));
@@ -120,11 +120,11 @@ pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
         }
         None if !held::reserve() => return EAGAIN,
         None => match wait {
-            // SAFETY: as above.
+            // SAFETY: the lock is live during this call, by the caller's word.
             Wait::No => unsafe { core.try_read(false) },
-            // SAFETY: as above.
+            // SAFETY: the lock is live during this call, by the caller's word.
             Wait::Forever => unsafe { core.read(None) },
-            // SAFETY: as above.
+            // SAFETY: the lock is live during this call, by the caller's word.
             Wait::Until(deadline) => unsafe { core.read(Some(deadline)) },
         },
     };
@@ -154,11 +154,11 @@ pub(crate) unsafe fn write(at: *const CLock, wait: Wait) -> c_int {
         return ENOMEM;
     }
     let outcome = match wait {
-        // SAFETY: as above.
+        // SAFETY: the lock is live during this call, by the caller's word.
         Wait::No => unsafe { core.try_write() },
-        // SAFETY: as above.
+        // SAFETY: the lock is live during this call, by the caller's word.
         Wait::Forever => unsafe { core.write(None) },
-        // SAFETY: as above.
+        // SAFETY: the lock is live during this call, by the caller's word.
         Wait::Until(deadline) => unsafe { core.write(Some(deadline)) },
     };
     if outcome != Outcome::Held {

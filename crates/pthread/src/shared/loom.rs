@@ -7,7 +7,7 @@
 //!     cargo test -p lockspan-pthread --lib --profile model
 //! ```
 //!
-//! which takes some minutes on two cores; two pre-emptions, the default, take seconds and find every
+//! which takes some minutes on two cores; two pre-emptions, the default, take seconds and find each
 //! bug of the kind that dropping a wake, an ordering or a check makes.
 
 use loom::cell::UnsafeCell;

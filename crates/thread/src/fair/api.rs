@@ -38,8 +38,8 @@ impl<P: Policy> RawRwLock<P> {
         self.try_acquire(Kind::Write) || self.acquire(Kind::Write, Some(deadline))
     }
 
-    /// Ends a read hold of a lock that its next owner may free at once, as C programs do: that owner
-    /// will not be let go before this call has done with the lock.
+    /// Ends a read hold of a lock that its next owner may free at once, as C programs do: that
+    /// owner's own release waits until this call has done with the lock.
     ///
     /// # Safety
     /// `this` points to a live lock, and the caller gives up a read hold of it.

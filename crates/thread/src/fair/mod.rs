@@ -68,7 +68,7 @@
 //! | T9  | ¬P                               | `serve`              | Acquire         | T8         |
 //! | T10 | S                                | `schedule`           | Acquire         | T13        |
 //! | T11 | the waiter's hold                | `grant`              | Acquire         | T3, T4     |
-//! | T12 | status → `GRANTED`, `SUMMONED`   | `deliver`, `status`  | AcqRel/Acquire  | itself, T14 |
+//! | T12 | status → `GRANTED`, `SUMMONED`   | `deliver`, `status`  | AcqRel/Acquire  | T12, T14   |
 //! | T13 | ¬S                               | `leave_office`       | Release         | T10        |
 //! | T14 | status → `ASLEEP`                | `step`               | Release         | T12        |
 //! | T15 | status → `REMOVED`, `OFFICE`     | `remove`, `status`   | Release/Acquire | each other |

@@ -4,11 +4,11 @@
 //! the future and the queue. Nobody but the scheduler reaches a node that has been pushed, except
 //! for its status word.
 //!
-//! | status      | meaning                                             | leaves it to          |
+//! | status      | meaning                                             | left for              |
 //! |-------------|-----------------------------------------------------|-----------------------|
 //! | `SPINNING`  | awake and looking                                   | GRANTED, ASLEEP       |
-//! | `ASLEEP`    | sleeps; a task's waker is in its place              | any but REMOVED, OFFICE |
-//! | `SUMMONED`  | told to wake and look after the line (threads only) | GRANTED, ASLEEP, SPINNING |
+//! | `ASLEEP`    | sleeps; a task's waker is in its place              | all that a waiter can be |
+//! | `SUMMONED`  | a thread that was woken before its turn             | GRANTED, ASLEEP, SPINNING |
 //! | `UPDATING`  | a task that is being polled                         | GRANTED, ASLEEP       |
 //! | `ABANDONED` | has given up; the scheduler will take the node out  | REMOVED, OFFICE       |
 //! | `GRANTED`   | holds the lock; the scheduler touches it no more    | –                     |

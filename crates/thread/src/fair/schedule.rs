@@ -209,7 +209,7 @@ impl<P: Policy> RawRwLock<P> {
         if P::PASSING {
             return;
         }
-        let next = self.with_lists(|lists| lists.readers.front().or(lists.writers.front()));
+        let next = self.with_lists(|lists| lists.readers.front().or_else(|| lists.writers.front()));
         if let Some(node) = next {
             // SAFETY: we are the scheduler and the node is listed.
             alarms.add(unsafe { Node::deliver(node, node::SUMMONED) });
