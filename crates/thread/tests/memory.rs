@@ -67,7 +67,8 @@ fn a_thread_that_waits_allocates_nothing() {
 
 fn somebody_waits(lock: &RwLock<i32>) -> bool {
     // SAFETY: only looked at.
-    format!("{:?}", unsafe { lock.raw() }).contains("waiters: true")
+    let raw = unsafe { lock.raw() };
+    format!("{raw:?}").contains("waiters: true")
 }
 
 #[test]

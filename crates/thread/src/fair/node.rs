@@ -8,7 +8,7 @@
 //! |-------------|-----------------------------------------------------|-----------------------|
 //! | `SPINNING`  | awake and looking                                   | GRANTED, ASLEEP       |
 //! | `ASLEEP`    | sleeps; a task's waker is in its place              | all that a waiter can be |
-//! | `SUMMONED`  | a thread that was woken before its turn             | GRANTED, ASLEEP, SPINNING |
+//! | `SUMMONED`  | a thread that was woken before its turn             | GRANTED, ASLEEP, …    |
 //! | `UPDATING`  | a task that is being polled                         | GRANTED, ASLEEP       |
 //! | `ABANDONED` | has given up; the scheduler will take the node out  | REMOVED, OFFICE       |
 //! | `GRANTED`   | holds the lock; the scheduler touches it no more    | –                     |
