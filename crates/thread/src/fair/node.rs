@@ -215,6 +215,18 @@ impl Node {
         });
     }
 
+    /// Drops the waker that nobody needs any more, on the task's side: its drop is the caller's code
+    /// and must not run in the scheduler's office.
+    ///
+    /// # Safety
+    /// The caller is the task, and the scheduler cannot take the waker: the status went from
+    /// `UPDATING` to `GRANTED`, or is `ABANDONED`.
+    pub(super) unsafe fn drop_waker(&self) {
+        let task = self.task.as_ref().expect("only tasks leave wakers");
+        // SAFETY: exclusive by contract.
+        drop(task.waker.with_mut(|waker| unsafe { (*waker).take() }));
+    }
+
     /// T16. One of a task node's two owners lets go; the last one frees it.
     ///
     /// # Safety

@@ -328,7 +328,7 @@ impl<P: Policy> RawRwLock<P> {
     fn ask_the_clock(&self) -> bool {
         let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
         if left > P::quantum() / 32 {
-            self.unasked.store(P::ASKING - 1, Ordering::Relaxed);
+            self.unasked.store(P::ASKING.saturating_sub(1), Ordering::Relaxed);
         }
         left > 0
     }

@@ -1,5 +1,8 @@
 //! The scheduler: whoever comes or goes while others wait, and finds S clear, works for all.
 
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use lockspan_park::Alarm;
 
 use super::lists::Lists;
@@ -85,7 +88,7 @@ impl<P: Policy> RawRwLock<P> {
         let mut looks = 0;
         loop {
             let word = self.state.load(Ordering::Relaxed);
-            let tired = looks >= P::LOOKS;
+            let tired = looks >= P::LOOKS.max(1);
             if has(word, PENDING) && (!tired || has(word, DEPARTING)) {
                 looks += 1;
                 // T9
@@ -105,11 +108,11 @@ impl<P: Policy> RawRwLock<P> {
                         break;
                     }
                     // Only one more look if that is needed before somebody else can take over.
-                    looks = looks.min(P::LOOKS - 1);
+                    looks = looks.min(P::LOOKS.max(1) - 1);
                 }
             }
         }
-        alarms.ring();
+        alarms.finish();
     }
 
     /// T13. False if something happened that has to be looked at first.
@@ -379,11 +382,13 @@ impl<P: Policy> RawRwLock<P> {
     }
 }
 
-/// Waiters to wake, kept until the scheduler is out of office: waking takes a system call.
+/// Waiters to wake, kept until the scheduler is out of office: waking takes a system call, and a
+/// task's waker is somebody else's code.
 #[derive(Default)]
 struct Alarms {
     some: [Option<Alarm>; Self::ROOM],
     count: usize,
+    panic: Option<Box<dyn Any + Send>>,
 }
 
 impl Alarms {
@@ -407,9 +412,20 @@ impl Alarms {
         self.count += 1;
     }
 
+    /// Rings all, even if a waker panics: the others must not sleep on, and the office must be left.
     fn ring(&mut self) {
         for alarm in self.some[..core::mem::take(&mut self.count)].iter_mut() {
-            alarm.take().expect("filled up to the count").ring();
+            let alarm = alarm.take().expect("filled up to the count");
+            let rung = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
+            self.panic = self.panic.take().or(rung.err());
+        }
+    }
+
+    /// Rings what is left, out of office, and passes on what a waker's panic had to say.
+    fn finish(mut self) {
+        self.ring();
+        if let Some(panic) = self.panic {
+            resume_unwind(panic);
         }
     }
 }

@@ -55,7 +55,9 @@ impl<'a, P: Policy> Acquire<'a, P> {
         if ours.step(node::UPDATING, node::ASLEEP) {
             return Poll::Pending;
         }
-        debug_assert_eq!(ours.status(), node::GRANTED);
+        assert_eq!(ours.status(), node::GRANTED, "only a grant ends a poll otherwise");
+        // SAFETY: granted while the status was `UPDATING`.
+        unsafe { ours.drop_waker() };
         self.finish(node)
     }
 
@@ -100,6 +102,8 @@ impl<'a, P: Policy> Acquire<'a, P> {
                 status => {
                     if ours.step(status, node::ABANDONED) {
                         self.lock.get_out_of_line(node, 0);
+                        // SAFETY: the status is `ABANDONED`.
+                        unsafe { ours.drop_waker() };
                         break;
                     }
                 }

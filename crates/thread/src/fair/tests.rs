@@ -341,6 +341,54 @@ fn a_future_wakes_the_waker_of_its_last_poll() {
     assert!(poll(task.as_mut(), &bells[1]).is_ready());
 }
 
+/// A waker whose wake and drop are nobody's idea of good manners.
+struct Rude;
+
+impl Wake for Rude {
+    fn wake(self: Arc<Self>) {
+        panic!("woken");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_does_not_keep_the_others_asleep() {
+    let lock = StrictRwLock::new(0);
+    let holder = lock.write();
+    let bell = Arc::new(Bell::default());
+    let mut rude = Box::pin(lock.read_async());
+    let rude_waker = Waker::from(Arc::new(Rude));
+    assert!(rude.as_mut().poll(&mut Context::from_waker(&rude_waker)).is_pending());
+    let mut polite = Box::pin(lock.read_async());
+    assert!(poll(polite.as_mut(), &bell).is_pending());
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(holder)));
+    assert!(panic.is_err(), "the panic is passed on");
+    assert_eq!(bell.rung(), 1);
+    assert!(poll(polite.as_mut(), &bell).is_ready());
+    drop(rude);
+    drop(polite);
+    assert!(is_at_rest(&lock));
+}
+
+/// Takes the lock from within the wake.
+struct Eager(Arc<StrictRwLock<usize>>);
+
+impl Wake for Eager {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.try_write().is_none(), "the lock is the woken task's");
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_lock() {
+    let lock = Arc::new(StrictRwLock::new(0));
+    let holder = lock.write();
+    let waker = Waker::from(Arc::new(Eager(lock.clone())));
+    let mut task = Box::pin(lock.write_async());
+    assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(holder);
+    assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+}
+
 #[test]
 fn a_checked_lock_names_the_self_deadlock() {
     let lock = CheckedRwLock::new(0);
