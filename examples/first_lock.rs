@@ -9,8 +9,7 @@
 use std::thread;
 use std::time::Duration;
 
-use lock_api::RwLockWriteGuard;
-use lockspan::thread::fair::RwLock;
+use lockspan::thread::fair::{RwLock, RwLockWriteGuard};
 
 /// Apples move from the shelf to the basket; together there are always 1000.
 struct Shop {

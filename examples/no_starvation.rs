@@ -4,8 +4,8 @@
 //!
 //! You will see the writer get in, ten times of ten. Each reader keeps its guard until another
 //! reader has come in as well, so the lock is never free of readers by chance: a lock that prefers
-//! readers would make the writer wait for ever. Here a writer that has waited for its bound closes
-//! the door to newcomers.
+//! readers would make the writer wait for ever. Here a writer that waits closes the door to
+//! newcomers.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ const TURNS: u32 = 10;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() {
-    let lock: RwLock<u32> = RwLock::new(0);
+    let lock = RwLock::new(0);
     let entered = AtomicUsize::new(0);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -12,7 +12,7 @@
 //! ```
 //! use lockspan::thread::fair::RwLock;
 //!
-//! let lock: RwLock<u32> = RwLock::new(1);
+//! let lock = RwLock::new(1);
 //! *lock.write() += 1;
 //! assert_eq!(*lock.read(), 2);
 //! ```

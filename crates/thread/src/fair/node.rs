@@ -215,8 +215,8 @@ impl Node {
         });
     }
 
-    /// Drops the waker that nobody needs any more, on the task's side: its drop is the caller's code
-    /// and must not run in the scheduler's office.
+    /// Drops the waker that nobody needs any more, on the task's side: its drop is somebody else's
+    /// code and must not run in the scheduler's office.
     ///
     /// # Safety
     /// The caller is the task, and the scheduler cannot take the waker: the status went from

@@ -412,7 +412,7 @@ impl Alarms {
         self.count += 1;
     }
 
-    /// Rings all, even if a waker panics: the others must not sleep on, and the office must be left.
+    /// Rings all, even if a waker panics: nobody else may sleep on, and the office must be left.
     fn ring(&mut self) {
         for alarm in self.some[..core::mem::take(&mut self.count)].iter_mut() {
             let alarm = alarm.take().expect("filled up to the count");
