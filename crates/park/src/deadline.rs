@@ -27,14 +27,20 @@ mod linux {
     }
 
     impl Deadline {
-        /// A time on `CLOCK_MONOTONIC`. `nanos` is below one thousand million.
+        /// A time on `CLOCK_MONOTONIC`. More than a second's nanoseconds are carried over.
         pub const fn monotonic(secs: i64, nanos: u32) -> Self {
-            Self { realtime: false, secs, nanos }
+            Self::new(false, secs, nanos)
         }
 
         /// A time on `CLOCK_REALTIME`: if that clock is set, the deadline moves with it.
         pub const fn realtime(secs: i64, nanos: u32) -> Self {
-            Self { realtime: true, secs, nanos }
+            Self::new(true, secs, nanos)
+        }
+
+        const fn new(realtime: bool, secs: i64, nanos: u32) -> Self {
+            const SECOND: u32 = 1_000_000_000;
+            let secs = secs.saturating_add((nanos / SECOND) as i64);
+            Self { realtime, secs, nanos: nanos % SECOND }
         }
 
         /// True once the clock has reached this time.
@@ -47,8 +53,9 @@ mod linux {
 
     impl From<Instant> for Deadline {
         fn from(at: Instant) -> Self {
-            let (secs, nanos) = now(libc::CLOCK_MONOTONIC);
+            // In this order a pause between the two makes the deadline late, not early.
             let left = at.saturating_duration_since(Instant::now());
+            let (secs, nanos) = now(libc::CLOCK_MONOTONIC);
             let nanos = nanos as u64 + u64::from(left.subsec_nanos());
             let carry = Duration::from_nanos(nanos);
             let secs = secs.saturating_add_unsigned(left.as_secs() + carry.as_secs());

@@ -50,6 +50,7 @@ fn a_time_out_too_long_to_write_is_no_deadline() {
 #[test]
 fn a_realtime_deadline_follows_the_wall_clock() {
     assert!(Deadline::realtime(0, 0).passed());
+    assert_eq!(Deadline::monotonic(1, 2_500_000_000), Deadline::monotonic(3, 500_000_000));
     assert!(!Deadline::realtime(i64::MAX, 0).passed());
     assert_eq!(Spot::new(0).sleep(0, Some(Deadline::realtime(1, 0))), Woken::TimedOut);
 }

@@ -2,7 +2,8 @@
 //!
 //! Each thread keeps a list of the checked locks that it holds. Taking one of them again panics
 //! with the place where it was taken first, instead of waiting for ever. For that the guards must
-//! stay on their thread: they are not `Send`.
+//! stay on their thread: they are not `Send`. A guard that is leaked (`mem::forget`) is a hold that
+//! never ends, also if another lock takes the place of the leaked one in memory.
 
 use core::cell::RefCell;
 use core::fmt;
@@ -24,9 +25,15 @@ pub struct RawCheckedRwLock<P: Policy = Bounded> {
 #[derive(Debug)]
 pub struct OnThisThread(PhantomData<*const ()>);
 
+type Mode = &'static str;
+const READING: Mode = "reading";
+const WRITING: Mode = "writing";
+const UPGRADABLE: Mode = "upgradable reading";
+
+#[derive(Clone, Copy)]
 struct Hold {
     lock: usize,
-    mode: &'static str,
+    mode: Mode,
     taken_at: &'static Location<'static>,
 }
 
@@ -39,47 +46,51 @@ impl<P: Policy> RawCheckedRwLock<P> {
         core::ptr::from_ref(self).addr()
     }
 
-    /// Panics if this thread holds the lock in any mode: even a second read waits for ever if a
-    /// writer gets in line between the two.
-    #[track_caller]
-    fn check(&self, wanted: &str) {
-        HELD.with_borrow(|held| {
-            if let Some(hold) = held.iter().find(|hold| hold.lock == self.address()) {
-                let Hold { mode, taken_at, .. } = hold;
-                panic!(
-                    "self-deadlock: this thread holds the lock for {mode} since {taken_at} and \
-                     would wait for itself to take it for {wanted}; release it first"
-                );
-            }
-        });
+    /// What `f` makes of this thread's holds; `None` in a thread that is about to end, whose list
+    /// has gone before its other thread-local values.
+    fn held<R>(f: impl FnOnce(&mut Vec<Hold>) -> R) -> Option<R> {
+        HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
     }
 
-    fn note(&self, mode: &'static str, taken_at: &'static Location<'static>) -> OnThisThread {
-        HELD.with_borrow_mut(|held| held.push(Hold { lock: self.address(), mode, taken_at }));
+    /// Panics if this thread holds the lock in a mode other than `but`: even a second read waits
+    /// for ever if a writer gets in line between the two.
+    #[track_caller]
+    fn check(&self, wanted: &str, but: Option<Mode>) {
+        let found = Self::held(|held| {
+            let clash = |hold: &&Hold| hold.lock == self.address() && Some(hold.mode) != but;
+            held.iter().find(clash).copied()
+        });
+        if let Some(Some(Hold { mode, taken_at, .. })) = found {
+            panic!(
+                "self-deadlock: this thread holds the lock for {mode} since {taken_at} and would \
+                 wait for itself to take it for {wanted}; release it first"
+            );
+        }
+    }
+
+    fn note(&self, mode: Mode, taken_at: &'static Location<'static>) -> OnThisThread {
+        Self::held(|held| held.push(Hold { lock: self.address(), mode, taken_at }));
         OnThisThread(PhantomData)
     }
 
-    fn forget(&self) {
-        HELD.with_borrow_mut(|held| {
-            if let Some(at) = held.iter().rposition(|hold| hold.lock == self.address()) {
-                held.swap_remove(at);
-            }
+    fn forget(&self, mode: Mode) {
+        Self::held(|held| {
+            let ours = |hold: &Hold| hold.lock == self.address() && hold.mode == mode;
+            held.iter().rposition(ours).map(|at| held.swap_remove(at))
         });
     }
 
     /// The hold stays, in another mode.
-    fn change(&self, mode: &'static str) -> OnThisThread {
-        HELD.with_borrow_mut(|held| {
-            let hold = held.iter_mut().find(|hold| hold.lock == self.address());
-            hold.expect("a guard stays on its thread").mode = mode;
+    fn change(&self, from: Mode, to: Mode) -> OnThisThread {
+        Self::held(|held| {
+            let ours = |hold: &&mut Hold| hold.lock == self.address() && hold.mode == from;
+            if let Some(hold) = held.iter_mut().rev().find(ours) {
+                hold.mode = to;
+            }
         });
         OnThisThread(PhantomData)
     }
 }
-
-const READING: &str = "reading";
-const WRITING: &str = "writing";
-const UPGRADABLE: &str = "upgradable reading";
 
 // SAFETY: the lock beneath does the excluding.
 unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
@@ -91,7 +102,7 @@ unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn lock_shared(&self) -> OnThisThread {
-        self.check(READING);
+        self.check(READING, None);
         self.raw.lock_shared();
         self.note(READING, Location::caller())
     }
@@ -102,14 +113,14 @@ unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
     }
 
     unsafe fn unlock_shared(&self, _: OnThisThread) {
-        self.forget();
+        self.forget(READING);
         // SAFETY: the same contract.
         unsafe { self.raw.unlock_shared(()) };
     }
 
     #[track_caller]
     fn lock_exclusive(&self) -> OnThisThread {
-        self.check(WRITING);
+        self.check(WRITING, None);
         self.raw.lock_exclusive();
         self.note(WRITING, Location::caller())
     }
@@ -120,7 +131,7 @@ unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
     }
 
     unsafe fn unlock_exclusive(&self, _: OnThisThread) {
-        self.forget();
+        self.forget(WRITING);
         // SAFETY: the same contract.
         unsafe { self.raw.unlock_exclusive(()) };
     }
@@ -139,7 +150,7 @@ unsafe impl<P: Policy> RawRwLockDowngrade for RawCheckedRwLock<P> {
     unsafe fn downgrade(&self, _: OnThisThread) -> OnThisThread {
         // SAFETY: the same contract.
         unsafe { RawRwLockDowngrade::downgrade(&self.raw, ()) };
-        self.change(READING)
+        self.change(WRITING, READING)
     }
 }
 
@@ -179,7 +190,7 @@ unsafe impl<P: Policy> RawRwLockUpgrade for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn lock_upgradable(&self) -> OnThisThread {
-        self.check(UPGRADABLE);
+        self.check(UPGRADABLE, None);
         self.raw.lock_upgradable();
         self.note(UPGRADABLE, Location::caller())
     }
@@ -190,21 +201,23 @@ unsafe impl<P: Policy> RawRwLockUpgrade for RawCheckedRwLock<P> {
     }
 
     unsafe fn unlock_upgradable(&self, _: OnThisThread) {
-        self.forget();
+        self.forget(UPGRADABLE);
         // SAFETY: the same contract.
         unsafe { self.raw.unlock_upgradable(()) };
     }
 
+    #[track_caller]
     unsafe fn upgrade(&self, _: OnThisThread) -> OnThisThread {
+        self.check(WRITING, Some(UPGRADABLE));
         // SAFETY: the same contract.
         unsafe { RawRwLockUpgrade::upgrade(&self.raw, ()) };
-        self.change(WRITING)
+        self.change(UPGRADABLE, WRITING)
     }
 
     unsafe fn try_upgrade(&self, guard: OnThisThread) -> Result<OnThisThread, OnThisThread> {
         // SAFETY: the same contract.
         match unsafe { RawRwLockUpgrade::try_upgrade(&self.raw, ()) } {
-            Ok(()) => Ok(self.change(WRITING)),
+            Ok(()) => Ok(self.change(UPGRADABLE, WRITING)),
             Err(()) => Err(guard),
         }
     }
@@ -215,13 +228,13 @@ unsafe impl<P: Policy> RawRwLockUpgradeDowngrade for RawCheckedRwLock<P> {
     unsafe fn downgrade_upgradable(&self, _: OnThisThread) -> OnThisThread {
         // SAFETY: the same contract.
         unsafe { RawRwLockUpgradeDowngrade::downgrade_upgradable(&self.raw, ()) };
-        self.change(READING)
+        self.change(UPGRADABLE, READING)
     }
 
     unsafe fn downgrade_to_upgradable(&self, _: OnThisThread) -> OnThisThread {
         // SAFETY: the same contract.
         unsafe { RawRwLockUpgradeDowngrade::downgrade_to_upgradable(&self.raw, ()) };
-        self.change(UPGRADABLE)
+        self.change(WRITING, UPGRADABLE)
     }
 }
 

@@ -64,15 +64,18 @@ mod counter {
         if highest < POWER_LEAF || __cpuid(POWER_LEAF).edx & INVARIANT_TSC == 0 {
             return Rate { invariant: false, per_micro: 1_000 };
         }
-        let (start, begin) = (Instant::now(), read());
-        let nanos = loop {
+        // The counter is read between two looks at the clock, at both ends: a pause can only make
+        // a microsecond too short, and with it the bound.
+        let start = Instant::now();
+        let begin = read();
+        loop {
+            let ticks = read() - begin;
             let nanos = start.elapsed().as_nanos() as u64;
             if nanos >= 30_000 {
-                break nanos;
+                return Rate { invariant: true, per_micro: (ticks * 1_000 / nanos).max(1) };
             }
             core::hint::spin_loop();
-        };
-        Rate { invariant: true, per_micro: ((read() - begin) * 1_000 / nanos).max(1) }
+        }
     }
 }
 

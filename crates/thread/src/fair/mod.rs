@@ -121,8 +121,10 @@
 //! whose design note gives pseudo-code; `docs/failures.md` lists what goes wrong in it, and the
 //! tests that show that it does not happen here.
 
+mod alarms;
 #[cfg(not(lockspan_loom))]
 mod api;
+mod bomb;
 #[cfg(not(lockspan_loom))]
 mod checked;
 mod clock;

@@ -14,8 +14,9 @@
 //! | `GRANTED`   | holds the lock; the scheduler touches it no more    | –                     |
 //! | `REMOVED`   | out of the line, without the lock                   | –                     |
 //! | `OFFICE`    | out of the line, and the scheduler now              | –                     |
+//! | `PROMOTED`  | holds the lock, and the scheduler now (threads only)| –                     |
 //!
-//! The scheduler writes GRANTED, SUMMONED, REMOVED and OFFICE; the owner writes the others.
+//! The scheduler writes `SUMMONED` and the last four; the owner writes the others.
 
 use core::fmt;
 use core::ptr;
@@ -34,6 +35,7 @@ pub(super) const ABANDONED: u32 = 4;
 pub(super) const GRANTED: u32 = 5;
 pub(super) const REMOVED: u32 = 6;
 pub(super) const OFFICE: u32 = 7;
+pub(super) const PROMOTED: u32 = 8;
 
 /// What a waiter wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +52,10 @@ pub(super) enum Kind {
 pub(super) enum Delivered {
     /// It has it and is awake.
     Yes,
-    /// It has it once the alarm is rung.
+    /// A thread has it once the alarm is rung.
     Ring(Alarm),
+    /// A task has it once its waker is woken. The queue's share of the node goes with this.
+    Task(*mut Node),
     /// Its owner gave up first, or cannot take it now.
     No,
 }
@@ -157,7 +161,7 @@ impl Node {
         let mut old = word.load(Ordering::Relaxed);
         loop {
             let ready = match status {
-                GRANTED => matches!(old, SPINNING | ASLEEP | SUMMONED | UPDATING),
+                GRANTED | PROMOTED => matches!(old, SPINNING | ASLEEP | SUMMONED | UPDATING),
                 _ => old == ASLEEP && !node.is_task(),
             };
             if !ready {
@@ -170,11 +174,13 @@ impl Node {
         }
         match (alarm, old) {
             (Some(alarm), ASLEEP) => Delivered::Ring(alarm),
-            (None, ASLEEP) => {
-                // SAFETY: the queue is still an owner of the task's node.
-                Delivered::Ring(Alarm::Task(unsafe { &*this }.take_waker()))
+            (None, ASLEEP) => Delivered::Task(this),
+            (None, _) => {
+                // SAFETY: the queue's share, and its last use: the poller sees the new status.
+                unsafe { Self::let_go(this) };
+                Delivered::Yes
             }
-            _ => Delivered::Yes,
+            (Some(_), _) => Delivered::Yes,
         }
     }
 
@@ -183,19 +189,23 @@ impl Node {
     ///
     /// # Safety
     /// The caller is the scheduler; the node is a thread's, abandoned, and off the lists.
-    pub(super) unsafe fn remove(this: *mut Self, status: u32) -> Alarm {
+    pub(super) unsafe fn remove(this: *mut Self, status: u32) -> Delivered {
         // SAFETY: alive by contract until its status changes below.
         let node = unsafe { &*this };
         let alarm = node.spot.alarm();
         node.spot.word().store(status, ord::REMOVE);
-        alarm
+        Delivered::Ring(alarm)
     }
 
-    /// The waker that the task left. The scheduler has just moved the status from `ASLEEP`, so it
-    /// alone may take it.
-    fn take_waker(&self) -> Waker {
-        let task = self.task.as_ref().expect("only tasks leave wakers");
-        // SAFETY: exclusive as said above; the poller comes back only after a new status.
+    /// The waker that the task left.
+    ///
+    /// # Safety
+    /// `this` is alive; the caller has moved its status from `ASLEEP`, so that it alone may take
+    /// the waker, and does so once.
+    pub(super) unsafe fn take_waker(this: *mut Self) -> Waker {
+        // SAFETY: alive by contract.
+        let task = unsafe { &*this }.task.as_ref().expect("only tasks leave wakers");
+        // SAFETY: exclusive by contract; the poller comes back only after a new status.
         let waker = task.waker.with_mut(|waker| unsafe { (*waker).take() });
         waker.expect("a task that sleeps has left its waker")
     }

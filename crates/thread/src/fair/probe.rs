@@ -25,6 +25,9 @@ pub(super) enum Event {
     Clock { now: u64 },
 }
 
+/// Is there a record?
+pub(super) const RECORDING: bool = cfg!(all(test, lockspan_shuttle));
+
 #[cfg(not(all(test, lockspan_shuttle)))]
 #[inline(always)]
 pub(super) fn note(_event: impl FnOnce() -> Event) {}

@@ -12,8 +12,8 @@ use super::policy::{Bounded, Policy};
 use super::probe::{self, Event};
 use super::spin::{Patience, Spin};
 use super::word::{
-    CROWDED, HANDOVER, QUEUED, READER, READERS, SCHEDULER, UPGRADABLE, WRITER, has, is_free, lacks,
-    readers,
+    CROWDED, HANDOVER, QUEUED, READER, READERS, READERS_NEXT, SCHEDULER, UPGRADABLE, WRITER, has,
+    is_free, lacks, readers,
 };
 use super::{ord, word};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
@@ -79,9 +79,8 @@ impl<P: Policy> RawRwLock<P> {
     pub(super) fn read(&self) {
         let word = self.state.load(Ordering::Relaxed);
         let open = lacks(word, WRITER | QUEUED | CROWDED);
-        if open && self.replace(word, word + READER, ord::READ) {
-            probe::note(|| Event::Entered { kind: Kind::Read, with_waiters: false });
-        } else if !self.pass(Kind::Read, word) {
+        let entered = open && self.enter(Kind::Read, word, word + READER);
+        if !entered && !self.pass(Kind::Read, word) {
             self.acquire(Kind::Read, None);
         }
     }
@@ -90,9 +89,8 @@ impl<P: Policy> RawRwLock<P> {
     #[inline]
     pub(super) fn write(&self) {
         let word = self.state.load(Ordering::Relaxed);
-        if word == 0 && self.replace(0, WRITER, ord::WRITE) {
-            probe::note(|| Event::Entered { kind: Kind::Write, with_waiters: false });
-        } else if !self.pass(Kind::Write, word) {
+        let entered = word == 0 && self.enter(Kind::Write, 0, WRITER);
+        if !entered && !self.pass(Kind::Write, word) {
             self.acquire(Kind::Write, None);
         }
     }
@@ -100,38 +98,43 @@ impl<P: Policy> RawRwLock<P> {
     /// One attempt past those who wait, if that is allowed.
     fn pass(&self, kind: Kind, word: usize) -> bool {
         let held = admit(kind, word).filter(|_| self.may_pass(word));
-        let passed = held.is_some_and(|held| self.replace(word, held, entry(kind)));
-        if passed {
+        held.is_some_and(|held| self.enter(kind, word, held))
+    }
+
+    #[inline]
+    fn enter(&self, kind: Kind, word: usize, held: usize) -> bool {
+        let entered = self.replace(word, held, entry(kind));
+        if entered {
             probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
         }
-        passed
+        entered
     }
 
     /// T1 or T2 without waiting.
     #[inline]
     pub(super) fn try_acquire(&self, kind: Kind) -> bool {
+        self.try_enter(kind, |word| self.may_pass(word))
+    }
+
+    /// T1. Takes a read hold whenever no writer has the lock, past all who wait.
+    pub(super) fn try_read_recursive(&self) -> bool {
+        self.try_enter(Kind::Read, |_| true)
+    }
+
+    /// T5. The upgradable reader becomes the writer, if it is alone.
+    pub(super) fn try_upgrade(&self) -> bool {
+        self.try_enter(Kind::Upgrade, |_| true)
+    }
+
+    #[inline]
+    fn try_enter(&self, kind: Kind, may: impl Fn(usize) -> bool) -> bool {
         let mut word = self.state.load(Ordering::Relaxed);
-        while let Some(held) = admit(kind, word) {
-            if !self.may_pass(word) {
-                return false;
-            }
+        while let Some(held) = admit(kind, word).filter(|_| may(word)) {
             match self.state.compare_exchange_weak(word, held, entry(kind), Ordering::Relaxed) {
                 Ok(_) => {
                     probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
                     return true;
                 }
-                Err(now) => word = now,
-            }
-        }
-        false
-    }
-
-    /// Takes a read hold whenever no writer has the lock, past all who wait.
-    pub(super) fn try_read_recursive(&self) -> bool {
-        let mut word = self.state.load(Ordering::Relaxed);
-        while let Some(held) = admit(Kind::Read, word) {
-            match self.state.compare_exchange_weak(word, held, ord::READ, Ordering::Relaxed) {
-                Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
@@ -214,18 +217,6 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
-    /// T5. The upgradable reader becomes the writer, if it is alone.
-    pub(super) fn try_upgrade(&self) -> bool {
-        let mut word = self.state.load(Ordering::Relaxed);
-        while let Some(held) = admit(Kind::Upgrade, word) {
-            match self.state.compare_exchange_weak(word, held, ord::UPGRADE, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
-    }
-
     /// T5, waiting for the other readers to leave.
     pub(super) fn upgrade(&self, deadline: Option<Deadline>) -> bool {
         self.try_upgrade() || self.stand_in_line(Kind::Upgrade, deadline)
@@ -271,30 +262,31 @@ impl<P: Policy> RawRwLock<P> {
     /// Waits for a hold of `kind`, until `deadline` at the latest; false if that passed first.
     #[cold]
     pub(super) fn acquire(&self, kind: Kind, deadline: Option<Deadline>) -> bool {
-        self.spin(kind) || self.stand_in_line(kind, deadline)
+        match self.spin(kind) {
+            Spun::Entered => true,
+            Spun::InVain => self.stand_in_line(kind, deadline),
+            Spun::Crowded if deadline.is_some() => false,
+            Spun::Crowded => panic!("too many readers hold this lock"),
+        }
     }
 
     /// Tries for a while, as long as passing is allowed.
-    fn spin(&self, kind: Kind) -> bool {
+    fn spin(&self, kind: Kind) -> Spun {
         let mut spin = Spin::before_the_line();
         loop {
             let word = self.state.load(Ordering::Relaxed);
             match admit(kind, word) {
-                Some(_) if !self.may_pass(word) => return false,
-                Some(held) if self.replace(word, held, entry(kind)) => {
-                    probe::note(|| Event::Entered { kind, with_waiters: has(word, QUEUED) });
-                    return true;
-                }
+                Some(_) if !self.may_pass(word) => return Spun::InVain,
+                Some(held) if self.enter(kind, word, held) => return Spun::Entered,
                 Some(_) => {}
-                None => {
-                    assert!(lacks(word, CROWDED), "too many readers hold this lock");
-                    if has(word, HANDOVER) || (!P::PASSING && has(word, QUEUED)) {
-                        return false;
-                    }
+                None if has(word, CROWDED) && kind != Kind::Write => return Spun::Crowded,
+                None if has(word, HANDOVER) || (!P::PASSING && has(word, QUEUED)) => {
+                    return Spun::InVain;
                 }
+                None => {}
             }
             if !spin.again() {
-                return false;
+                return Spun::InVain;
             }
         }
     }
@@ -303,8 +295,13 @@ impl<P: Policy> RawRwLock<P> {
         if deadline.is_some_and(|deadline| deadline.passed()) {
             return false;
         }
-        let node = Node::of_thread(kind, P::now());
+        let node = Node::of_thread(kind, self.arrival_time());
         self.wait(&node, deadline)
+    }
+
+    /// Where nobody passes, nobody's age matters.
+    pub(super) fn arrival_time(&self) -> u64 {
+        if P::PASSING { P::now() } else { 0 }
     }
 
     /// The policy's question: may an arrival that finds `word` pass those who wait?
@@ -326,7 +323,9 @@ impl<P: Policy> RawRwLock<P> {
     }
 
     fn ask_the_clock(&self) -> bool {
-        let left = self.due.load(Ordering::Relaxed).saturating_sub(P::now());
+        // The clock first: a time that was set later counts the waiters of that moment.
+        let now = P::now();
+        let left = self.due.load(Ordering::Relaxed).saturating_sub(now);
         if left > P::quantum() / 32 {
             self.unasked.store(P::ASKING.saturating_sub(1), Ordering::Relaxed);
         }
@@ -361,6 +360,14 @@ impl<P: Policy> fmt::Debug for RawRwLock<P> {
     }
 }
 
+/// How a spin ended.
+enum Spun {
+    Entered,
+    InVain,
+    /// The reader count is at its limit.
+    Crowded,
+}
+
 /// What a hold of `kind` adds to the word.
 #[inline]
 fn hold(kind: Kind) -> usize {
@@ -380,8 +387,14 @@ pub(super) fn admit(kind: Kind, word: usize) -> Option<usize> {
         Kind::Upgradable => lacks(word, WRITER | UPGRADABLE | CROWDED),
         Kind::Upgrade => word & READERS == READER,
     };
-    let given_up = if kind == Kind::Upgrade { hold(Kind::Upgradable) } else { 0 };
-    fits.then(|| word - given_up + hold(kind))
+    fits.then(|| match kind {
+        // A writer's turn, whoever waited before it: the readers are next.
+        Kind::Upgrade if has(word, QUEUED) => {
+            (word - hold(Kind::Upgradable) + WRITER) | READERS_NEXT
+        }
+        Kind::Upgrade => word - hold(Kind::Upgradable) + WRITER,
+        _ => word + hold(kind),
+    })
 }
 
 #[inline]

@@ -1,10 +1,7 @@
 //! The scheduler: whoever comes or goes while others wait, and finds S clear, works for all.
 
-use core::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use lockspan_park::Alarm;
-
+use super::alarms::Alarms;
+use super::bomb::Bomb;
 use super::lists::Lists;
 use super::node::{self, Delivered, Errand, Kind, Node};
 use super::ord;
@@ -12,8 +9,8 @@ use super::policy::Policy;
 use super::probe::{self, Event};
 use super::raw::{RawRwLock, admit};
 use super::word::{
-    AWAKE, DEPARTING, HANDOVER, PENDING, QUEUED, READER, READERS_NEXT, SCHEDULER, UPGRADABLE,
-    WAITING_ONLY, WRITER, has, is_free, lacks, readers,
+    AWAKE, CROWDED, DEMAND, HANDOVER, PENDING, QUEUED, READER, READERS, READERS_NEXT, SCHEDULER,
+    UPGRADABLE, WAITING_ONLY, WRITER, has, lacks, readers,
 };
 use crate::sync::Ordering;
 
@@ -21,7 +18,7 @@ use crate::sync::Ordering;
 enum Step {
     /// This waiter gets the lock.
     LetIn(*mut Node),
-    /// All waiting readers get it.
+    /// Waiting readers get it.
     LetReadersIn,
     /// The first in line wakes up to look after the line; the lock stays open to arrivals.
     Summon(*mut Node),
@@ -45,22 +42,22 @@ enum Because {
 impl Because {
     /// The word to leave behind in place of `word`; `None` if there is something to do after all.
     ///
-    /// A scheduler that is `tired` may leave P behind when a release or a summoned waiter will
-    /// call the next one; not D, whose thread waits for nothing else. It closes the door then:
-    /// nobody may pass waiters that it has not seen.
+    /// A scheduler that is `tired` may leave P behind when a writer's release or the summoned
+    /// waiter is sure to call the next one; not D, on which somebody relies. It closes the door
+    /// then: nobody may pass waiters that it has not seen.
     fn leaves(self, word: usize, tired: bool) -> Option<usize> {
         let left = word & !SCHEDULER;
-        let in_use = match self {
+        let holds = match self {
             Self::Empty => true,
             Self::Held { first, .. } => admit(first, word).is_none(),
             Self::Watched => has(word, AWAKE) && lacks(word, HANDOVER),
         };
-        if !in_use {
+        if !holds {
             return None;
         }
         if has(word, PENDING) {
-            let followed = matches!(self, Self::Watched) || !is_free(word);
-            return (tired && followed && lacks(word, DEPARTING)).then_some(left | HANDOVER);
+            let followed = matches!(self, Self::Watched) || has(word, WRITER);
+            return (tired && followed && lacks(word, DEMAND)).then_some(left | HANDOVER);
         }
         Some(match self {
             Self::Empty => left & !(QUEUED | WAITING_ONLY),
@@ -68,6 +65,14 @@ impl Because {
             Self::Held { .. } | Self::Watched => left,
         })
     }
+}
+
+/// Whether the scheduler is still the one that it was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Office {
+    Kept,
+    /// A waiter has it now; the lists are that one's.
+    HandedOver,
 }
 
 impl<P: Policy> RawRwLock<P> {
@@ -79,40 +84,47 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
-    /// The scheduler's work; the caller has set S.
+    /// The scheduler's work; the caller has set S, or was handed it.
     ///
     /// It is bounded (S11): after [`Policy::LOOKS`] looks into the inbox the scheduler is tired. It
-    /// leaves what came since to the next release, or to a thread that waits to get out of line.
+    /// leaves what came since to the release of a writer that is inside, or hands its office to a
+    /// thread that waits to get out of line, or to the next one that it lets in.
     pub(super) fn serve(&self) {
-        let mut alarms = Alarms::default();
+        let bomb = Bomb::new("a lock's policy panicked in the middle of a hand-over");
+        let mut alarms = Alarms::new();
         let mut looks = 0;
         loop {
             let word = self.state.load(Ordering::Relaxed);
             let tired = looks >= P::LOOKS.max(1);
-            if has(word, PENDING) && (!tired || has(word, DEPARTING)) {
+            if has(word, PENDING) && (!tired || has(word, DEMAND)) {
                 looks += 1;
                 // T9
-                self.state.fetch_and(!(PENDING | DEPARTING), ord::TAKE_PENDING);
-                if self.drain(tired, &mut alarms) {
+                self.state.fetch_and(!(PENDING | DEMAND), ord::TAKE_PENDING);
+                if self.drain(tired, &mut alarms) == Office::HandedOver {
                     break;
                 }
                 continue;
             }
-            match self.with_lists(|lists| self.look(word, lists)) {
-                Step::LetIn(node) => self.let_in(word, node, &mut alarms),
-                Step::LetReadersIn => self.let_readers_in(word, &mut alarms),
+            let office = match self.with_lists(|lists| self.look(word, lists)) {
+                Step::LetIn(node) => self.let_in(word, node, tired, &mut alarms),
+                Step::LetReadersIn => self.let_readers_in(word, tired, &mut alarms),
                 Step::Summon(node) => self.summon(node, &mut alarms),
                 Step::Discard(node) => self.take_off(node),
                 Step::Leave(because) => {
                     if self.leave_office(word, because, tired) {
                         break;
                     }
-                    // Only one more look if that is needed before somebody else can take over.
+                    // One more look, if that is needed before somebody else can take over.
                     looks = looks.min(P::LOOKS.max(1) - 1);
+                    Office::Kept
                 }
+            };
+            if office == Office::HandedOver {
+                break;
             }
         }
-        alarms.finish();
+        bomb.defuse();
+        alarms.ring();
     }
 
     /// T13. False if something happened that has to be looked at first.
@@ -144,9 +156,13 @@ impl<P: Policy> RawRwLock<P> {
         if status == node::ABANDONED {
             return Step::Discard(front);
         }
-        // An upgrader keeps the others out anyway: it holds the upgradable read.
-        let overdue =
-            !P::PASSING || has(word, HANDOVER) || first.kind == Kind::Upgrade || self.is_due(lists);
+        // More readers would only make a writer wait for more of them. An upgrader keeps the
+        // others out anyway: it holds the upgradable read.
+        let overdue = !P::PASSING
+            || has(word, HANDOVER)
+            || first.kind == Kind::Upgrade
+            || (first.kind == Kind::Write && readers(word) > 0)
+            || self.is_due(lists);
         let awake = status == node::SPINNING || first.is_task();
         if admit(first.kind, word).is_none() {
             Step::Leave(Because::Held { first: first.kind, overdue: P::PASSING && overdue })
@@ -173,60 +189,45 @@ impl<P: Policy> RawRwLock<P> {
         let latest =
             unsafe { lists.oldest() }.map_or(due, |since| since.saturating_add(P::bound()));
         if latest < due {
-            self.due.store(latest, Ordering::Relaxed);
-            self.unasked.store(0, Ordering::Relaxed);
+            self.set_due(latest);
         }
         P::now() >= due.min(latest)
     }
 
     /// T11 for one waiter.
-    fn let_in(&self, word: usize, node: *mut Node, alarms: &mut Alarms) {
+    fn let_in(&self, word: usize, node: *mut Node, tired: bool, alarms: &mut Alarms) -> Office {
         // SAFETY: a listed node is alive; the field never changes.
         let kind = unsafe { (*node).kind };
         let held = admit(kind, word).expect("the look found room");
+        let now = self.arrival_time();
         // An upgradable reader's turn is a read phase for the readers that wait.
-        let new = (held | READERS_NEXT) & !HANDOVER;
-        if !self.grant(word, new) {
-            return;
+        if !self.grant(word, (held | READERS_NEXT) & !HANDOVER) {
+            return Office::Kept;
         }
         probe::note(|| Event::Turn { node: node.addr(), kind });
         self.take_off(node);
         // SAFETY: we are the scheduler.
-        self.next_turn_is_due(self.with_lists(|lists| unsafe { lists.oldest() }));
+        self.next_turn_is_due(now, self.with_lists(|lists| unsafe { lists.oldest() }));
+        self.rouse_next(alarms);
         // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
-        match unsafe { self.tell_granted(node, alarms) } {
-            true => {}
-            false if kind == Kind::Upgrade => {
+        match unsafe { self.tell_granted(node, tired, alarms) } {
+            Some(office) => return office,
+            None if kind == Kind::Upgrade => {
                 self.state.fetch_add(READER + UPGRADABLE - WRITER, ord::DOWNGRADE);
             }
-            false => {
+            None => {
                 self.state.fetch_sub(admit(kind, 0).expect("room in 0"), ord::WRITE_DONE);
             }
         }
-        self.rouse_next(alarms);
-    }
-
-    /// Where nobody passes, the lock idles while the next waiter wakes up. So that one is woken a
-    /// turn ahead.
-    fn rouse_next(&self, alarms: &mut Alarms) {
-        if P::PASSING {
-            return;
-        }
-        let next = self.with_lists(|lists| lists.readers.front().or_else(|| lists.writers.front()));
-        if let Some(node) = next {
-            // SAFETY: we are the scheduler and the node is listed.
-            alarms.add(unsafe { Node::deliver(node, node::SUMMONED) });
-        }
+        Office::Kept
     }
 
     /// T11 for the readers that wait: all of them, or a crowd (see [`Policy::crowd`]).
-    fn let_readers_in(&self, word: usize, alarms: &mut Alarms) {
+    fn let_readers_in(&self, word: usize, tired: bool, alarms: &mut Alarms) -> Office {
+        let room = (CROWDED - (word & READERS)) / READER;
         let (count, oldest) = self.with_lists(|lists| {
-            let limit = if lists.writers.is_empty() || !P::PASSING || self.is_past_bound(lists) {
-                usize::MAX
-            } else {
-                P::crowd()
-            };
+            let all = lists.writers.is_empty() || !P::PASSING || self.is_past_bound(lists);
+            let limit = if all { room } else { P::crowd().clamp(1, room) };
             let (mut count, mut next) = (0, lists.readers.front());
             while let Some(node) = next.filter(|_| count < limit) {
                 count += 1;
@@ -237,22 +238,42 @@ impl<P: Policy> RawRwLock<P> {
             // SAFETY: a listed node is alive; the field never changes.
             (count, left.into_iter().flatten().map(|node| unsafe { (*node).since }).min())
         });
+        let now = self.arrival_time();
         if !self.grant(word, (word + count * READER) & !(HANDOVER | READERS_NEXT)) {
-            return;
+            return Office::Kept;
         }
-        probe::note(|| Event::Turn { node: 0, kind: Kind::Read });
-        self.next_turn_is_due(oldest);
-        for _ in 0..count {
+        self.note_readers(count);
+        self.next_turn_is_due(now, oldest);
+        let mut office = Office::Kept;
+        for left in (0..count).rev() {
             let node = self.with_lists(|lists| lists.readers.front());
             let node = node.expect("only the scheduler changes the lists");
-            probe::note(|| Event::Same { node: node.addr() });
             self.take_off(node);
+            if left == 0 {
+                self.rouse_next(alarms);
+            }
             // SAFETY: we are the scheduler; the node is off the lists and alive until it is told.
-            if !unsafe { self.tell_granted(node, alarms) } {
-                self.state.fetch_sub(READER, ord::READ_DONE);
+            match unsafe { self.tell_granted(node, tired && left == 0, alarms) } {
+                Some(after) => office = after,
+                None => drop(self.state.fetch_sub(READER, ord::READ_DONE)),
             }
         }
-        self.rouse_next(alarms);
+        office
+    }
+
+    /// The record of a read phase: all of it begins with the grant.
+    fn note_readers(&self, count: usize) {
+        probe::note(|| Event::Turn { node: 0, kind: Kind::Read });
+        if !probe::RECORDING {
+            return;
+        }
+        let mut next = self.with_lists(|lists| lists.readers.front());
+        for _ in 0..count {
+            let node = next.expect("as many as were counted");
+            probe::note(|| Event::Same { node: node.addr() });
+            // SAFETY: we are the scheduler and the node is listed.
+            next = self.with_lists(|lists| unsafe { lists.readers.after(node) });
+        }
     }
 
     /// Has the first reader waited for longer than the bound?
@@ -268,46 +289,73 @@ impl<P: Policy> RawRwLock<P> {
     }
 
     /// Sets the time of the next turn, before those who have this one are told and can leave:
-    /// until then nobody passes by a time that does not count the waiters that are left.
-    fn next_turn_is_due(&self, oldest: Option<u64>) {
+    /// until then nobody passes by a time that does not count the waiters that are left. `now` was
+    /// read before the grant, so that it is not later than the beginning of a wait that the grant
+    /// has not seen.
+    fn next_turn_is_due(&self, now: u64, oldest: Option<u64>) {
         if P::PASSING {
-            let by_turn = P::now().saturating_add(self.turn());
+            let by_turn = now.saturating_add(self.turn());
             let by_age = oldest.map_or(by_turn, |since| since.saturating_add(P::bound()));
-            self.due.store(by_turn.min(by_age), Ordering::Relaxed);
-            self.unasked.store(0, Ordering::Relaxed);
+            self.set_due(by_turn.min(by_age));
         }
     }
 
-    /// T12. False if the waiter had given up: what was granted must be taken back.
+    fn set_due(&self, due: u64) {
+        self.due.store(due, Ordering::Relaxed);
+        self.unasked.store(0, Ordering::Relaxed);
+    }
+
+    /// T12. `None` if the waiter had given up: what was granted must be taken back. A thread gets
+    /// the scheduler's office with the lock if `promote` says so.
     ///
     /// # Safety
     /// The caller is the scheduler; `node` is alive and off the lists, and is not used again.
-    unsafe fn tell_granted(&self, node: *mut Node, alarms: &mut Alarms) -> bool {
+    unsafe fn tell_granted(
+        &self,
+        node: *mut Node,
+        promote: bool,
+        alarms: &mut Alarms,
+    ) -> Option<Office> {
         // SAFETY: alive by contract; the field never changes.
-        let is_task = unsafe { (*node).is_task() };
+        let promote = promote && unsafe { !(*node).is_task() };
+        let status = if promote { node::PROMOTED } else { node::GRANTED };
         // SAFETY: as this function's contract says.
-        let delivered = unsafe { Node::deliver(node, node::GRANTED) };
-        let told = alarms.add(delivered);
-        if told && is_task {
-            // SAFETY: the queue's share; an abandoned node's is given up with its departure.
-            unsafe { Node::let_go(node) };
+        let delivered = unsafe { Node::deliver(node, status) };
+        if matches!(delivered, Delivered::No) {
+            return None;
         }
-        told
+        alarms.add(delivered);
+        Some(if promote { Office::HandedOver } else { Office::Kept })
     }
 
     /// Wakes the first in line without giving it the lock. From here on A stands for it.
-    fn summon(&self, node: *mut Node, alarms: &mut Alarms) {
+    fn summon(&self, node: *mut Node, alarms: &mut Alarms) -> Office {
         // SAFETY: we are the scheduler and the node is listed.
         let delivered = unsafe { Node::deliver(node, node::SUMMONED) };
-        if alarms.add(delivered) {
+        if !matches!(delivered, Delivered::No) {
+            alarms.add(delivered);
             // SAFETY: still listed: nobody but us could let it in.
             unsafe { Node::links(node, |links| links.summoned = true) };
             self.state.fetch_or(AWAKE, Ordering::Relaxed);
         }
+        Office::Kept
+    }
+
+    /// Where nobody passes, the lock idles while the next waiter wakes up. So that one is woken a
+    /// turn ahead.
+    fn rouse_next(&self, alarms: &mut Alarms) {
+        if P::PASSING {
+            return;
+        }
+        let front = |lists: &mut Lists| lists.readers.front().or_else(|| lists.writers.front());
+        if let Some(node) = self.with_lists(front) {
+            // SAFETY: we are the scheduler and the node is listed.
+            alarms.add(unsafe { Node::deliver(node, node::SUMMONED) });
+        }
     }
 
     /// Takes a node off its list, and A with it if A stood for it.
-    fn take_off(&self, node: *mut Node) {
+    fn take_off(&self, node: *mut Node) -> Office {
         // SAFETY: we are the scheduler and the node is listed.
         let summoned = self.with_lists(|lists| unsafe { lists.remove(node) });
         let waiting = self.waiting.load(Ordering::Relaxed);
@@ -315,13 +363,13 @@ impl<P: Policy> RawRwLock<P> {
         if summoned {
             self.state.fetch_and(!AWAKE, Ordering::Relaxed);
         }
+        Office::Kept
     }
 
-    /// T7, T9. Takes in everybody who left a node in the inbox, in order of arrival. True if the
-    /// office went to one of them.
-    fn drain(&self, tired: bool, alarms: &mut Alarms) -> bool {
+    /// T7, T9. Takes in everybody who left a node in the inbox, in order of arrival.
+    fn drain(&self, tired: bool, alarms: &mut Alarms) -> Office {
         if self.inbox.load(Ordering::Relaxed).is_null() {
-            return false;
+            return Office::Kept;
         }
         let mut newest = self.inbox.swap(core::ptr::null_mut(), ord::DRAIN);
         let mut oldest = core::ptr::null_mut();
@@ -350,16 +398,19 @@ impl<P: Policy> RawRwLock<P> {
                     self.see_off(node);
                     if is_thread && let Some(earlier) = heir.replace(node) {
                         // SAFETY: abandoned by its thread, and off the lists.
-                        alarms.push(unsafe { Node::remove(earlier, node::REMOVED) });
+                        alarms.add(unsafe { Node::remove(earlier, node::REMOVED) });
                     }
                 }
             }
         }
-        let Some(heir) = heir else { return false };
-        let status = if tired { node::OFFICE } else { node::REMOVED };
+        let Some(heir) = heir else { return Office::Kept };
+        let (status, office) = match tired {
+            true => (node::OFFICE, Office::HandedOver),
+            false => (node::REMOVED, Office::Kept),
+        };
         // SAFETY: abandoned by its thread, and off the lists.
-        alarms.push(unsafe { Node::remove(heir, status) });
-        tired
+        alarms.add(unsafe { Node::remove(heir, status) });
+        office
     }
 
     /// T15. The owner has given up, and its node is not needed here any more; a thread is still to
@@ -379,53 +430,5 @@ impl<P: Policy> RawRwLock<P> {
     fn with_lists<R>(&self, f: impl FnOnce(&mut Lists) -> R) -> R {
         // SAFETY: only the scheduler calls this, and it does not call it from within `f` (I3).
         self.lists.with_mut(|lists| f(unsafe { &mut *lists }))
-    }
-}
-
-/// Waiters to wake, kept until the scheduler is out of office: waking takes a system call, and a
-/// task's waker is somebody else's code.
-#[derive(Default)]
-struct Alarms {
-    some: [Option<Alarm>; Self::ROOM],
-    count: usize,
-    panic: Option<Box<dyn Any + Send>>,
-}
-
-impl Alarms {
-    const ROOM: usize = 16;
-
-    /// False if nothing was delivered.
-    fn add(&mut self, delivered: Delivered) -> bool {
-        match delivered {
-            Delivered::Yes => {}
-            Delivered::Ring(alarm) => self.push(alarm),
-            Delivered::No => return false,
-        }
-        true
-    }
-
-    fn push(&mut self, alarm: Alarm) {
-        if self.count == Self::ROOM {
-            self.ring();
-        }
-        self.some[self.count] = Some(alarm);
-        self.count += 1;
-    }
-
-    /// Rings all, even if a waker panics: nobody else may sleep on, and the office must be left.
-    fn ring(&mut self) {
-        for alarm in self.some[..core::mem::take(&mut self.count)].iter_mut() {
-            let alarm = alarm.take().expect("filled up to the count");
-            let rung = catch_unwind(AssertUnwindSafe(|| alarm.ring()));
-            self.panic = self.panic.take().or(rung.err());
-        }
-    }
-
-    /// Rings what is left, out of office, and passes on what a waker's panic had to say.
-    fn finish(mut self) {
-        self.ring();
-        if let Some(panic) = self.panic {
-            resume_unwind(panic);
-        }
     }
 }

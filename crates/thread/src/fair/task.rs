@@ -42,7 +42,7 @@ impl<'a, P: Policy> Acquire<'a, P> {
             self.progress = Progress::Over;
             return Poll::Ready(());
         }
-        let node = Node::of_task(self.kind, P::now(), context.waker().clone());
+        let node = Node::of_task(self.kind, self.lock.arrival_time(), context.waker().clone());
         self.progress = Progress::InLine(node);
         self.lock.get_in_line(node);
         self.rest(node)
@@ -95,7 +95,8 @@ impl<'a, P: Policy> Acquire<'a, P> {
                 node::GRANTED => {
                     match self.kind {
                         Kind::Read => self.lock.read_done(),
-                        _ => self.lock.write_done(),
+                        Kind::Write => self.lock.write_done(),
+                        kind => unreachable!("no future waits for {kind:?}"),
                     }
                     break;
                 }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lock_api::RawRwLock as _;
+use lock_api::{RawRwLock as _, RawRwLockTimed as _};
 
 use super::*;
 use crate::sync::{AtomicUsize, Ordering};
@@ -235,6 +235,8 @@ fn too_many_readers_are_refused() {
     lock.state.store(word::CROWDED, Ordering::SeqCst);
     assert!(lock.try_lock_shared().is_none());
     assert!(!lock.try_lock_shared_recursive());
+    assert!(lock.try_lock_shared_for(Duration::from_secs(60)).is_none());
+    assert!(lock.try_lock_exclusive_for(Duration::from_millis(1)).is_none(), "a writer waits");
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.lock_shared()));
     assert!(panic.is_err(), "a count that would wrap is refused");
     assert_eq!(lock.state.load(Ordering::SeqCst), word::CROWDED, "and nothing changed");
@@ -341,7 +343,6 @@ fn a_future_wakes_the_waker_of_its_last_poll() {
     assert!(poll(task.as_mut(), &bells[1]).is_ready());
 }
 
-/// A waker whose wake and drop are nobody's idea of good manners.
 struct Rude;
 
 impl Wake for Rude {
@@ -351,30 +352,31 @@ impl Wake for Rude {
 }
 
 #[test]
-fn a_waker_that_panics_does_not_keep_the_others_asleep() {
+fn a_waker_that_panics_harms_nobody_else() {
     let lock = StrictRwLock::new(0);
     let holder = lock.write();
     let bell = Arc::new(Bell::default());
-    let mut rude = Box::pin(lock.read_async());
     let rude_waker = Waker::from(Arc::new(Rude));
-    assert!(rude.as_mut().poll(&mut Context::from_waker(&rude_waker)).is_pending());
+    let mut rude: Vec<_> = (0..20).map(|_| Box::pin(lock.read_async())).collect();
+    for future in &mut rude {
+        assert!(future.as_mut().poll(&mut Context::from_waker(&rude_waker)).is_pending());
+    }
     let mut polite = Box::pin(lock.read_async());
     assert!(poll(polite.as_mut(), &bell).is_pending());
-    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(holder)));
-    assert!(panic.is_err(), "the panic is passed on");
+    drop(holder);
     assert_eq!(bell.rung(), 1);
     assert!(poll(polite.as_mut(), &bell).is_ready());
-    drop(rude);
-    drop(polite);
+    drop((rude, polite));
     assert!(is_at_rest(&lock));
 }
 
-/// Takes the lock from within the wake.
-struct Eager(Arc<StrictRwLock<usize>>);
+/// Reads beside the woken readers from within the wake.
+struct Eager(Arc<StrictRwLock<usize>>, Bell);
 
 impl Wake for Eager {
     fn wake(self: Arc<Self>) {
-        assert!(self.0.try_write().is_none(), "the lock is the woken task's");
+        assert_eq!(*self.0.try_read_for(Duration::from_secs(60)).expect("readers share"), 0);
+        self.1.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -382,11 +384,91 @@ impl Wake for Eager {
 fn a_waker_may_use_the_lock() {
     let lock = Arc::new(StrictRwLock::new(0));
     let holder = lock.write();
-    let waker = Waker::from(Arc::new(Eager(lock.clone())));
-    let mut task = Box::pin(lock.write_async());
-    assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let eager = Arc::new(Eager(lock.clone(), Bell::default()));
+    let waker = Waker::from(eager.clone());
+    let mut tasks: Vec<_> = (0..20).map(|_| Box::pin(lock.read_async())).collect();
+    for task in &mut tasks {
+        assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
     drop(holder);
-    assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+    assert_eq!(eager.1.rung(), 20);
+}
+
+#[test]
+fn an_upgrade_is_a_writer_s_turn() {
+    let lock = StrictRwLock::new(0);
+    let bells = [(); 2].map(|()| Arc::new(Bell::default()));
+    let upgradable = lock.upgradable_read();
+    let mut writer = Box::pin(lock.write_async());
+    let mut reader = Box::pin(lock.read_async());
+    assert!(poll(writer.as_mut(), &bells[0]).is_pending());
+    assert!(poll(reader.as_mut(), &bells[1]).is_pending());
+    drop(RwLockUpgradableReadGuard::upgrade(upgradable));
+    assert_eq!(bells.each_ref().map(|bell| bell.rung()), [0, 1], "the reader is next");
+}
+
+/// A policy that may not be asked for the time.
+struct Timeless;
+
+impl Policy for Timeless {
+    const PASSING: bool = false;
+
+    fn now() -> u64 {
+        unreachable!("nobody's age matters")
+    }
+
+    fn quantum() -> u64 {
+        0
+    }
+
+    fn bound() -> u64 {
+        0
+    }
+
+    fn duration(_ticks: u64) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[test]
+fn where_nobody_passes_no_clock_is_read() {
+    let lock = PolicyRwLock::<_, Timeless>::new(0);
+    let reader = lock.read();
+    assert!(lock.try_write_for(Duration::from_millis(1)).is_none());
+    drop(reader);
+    assert!(is_at_rest(&lock));
+}
+
+#[test]
+fn a_checked_lock_names_an_upgrade_that_waits_for_its_own_thread() {
+    let lock = CheckedRwLock::new(0);
+    let upgradable = lock.upgradable_read();
+    let _reader = lock.try_read().unwrap();
+    let upgrade = || drop(lock_api::RwLockUpgradableReadGuard::upgrade(upgradable));
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(upgrade))
+        .expect_err("this thread would wait for its own read");
+    assert!(panic.downcast_ref::<String>().unwrap().contains("for reading since"));
+}
+
+#[test]
+fn a_checked_lock_may_be_used_while_a_thread_ends() {
+    struct AtTheEnd(&'static CheckedRwLock<u32>);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            assert_eq!(*self.0.read(), 3);
+        }
+    }
+    thread_local! {
+        static LAST: std::cell::RefCell<Option<AtTheEnd>> = const { std::cell::RefCell::new(None) };
+    }
+    static LOCK: CheckedRwLock<u32> = CheckedRwLock::new(3);
+    thread::spawn(|| {
+        LAST.set(Some(AtTheEnd(&LOCK)));
+        drop(LOCK.read());
+    })
+    .join()
+    .unwrap();
+    assert!(LOCK.try_write().is_some());
 }
 
 #[test]

@@ -4,26 +4,36 @@ use std::time::Duration;
 
 use lockspan_park::{Deadline, Woken};
 
+use super::bomb::Bomb;
 use super::node::{self, Errand, Node};
 use super::ord;
 use super::policy::Policy;
 use super::probe::{self, Event};
 use super::raw::RawRwLock;
 use super::spin::Spin;
-use super::word::{
-    DEPARTING, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks,
-};
+use super::word::{DEMAND, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks};
 use crate::sync::{MODEL, Ordering};
 
 impl<P: Policy> RawRwLock<P> {
     /// Gets in line and waits for the lock, or until `deadline`. When this returns, nobody knows
     /// of the node any more.
     pub(super) fn wait(&self, node: &Node, deadline: Option<Deadline>) -> bool {
+        let bomb = Bomb::new("a lock's policy panicked in a thread that stands in line");
+        let got = self.wait_in_line(node, deadline);
+        bomb.defuse();
+        got
+    }
+
+    fn wait_in_line(&self, node: &Node, deadline: Option<Deadline>) -> bool {
         self.get_in_line(core::ptr::from_ref(node).cast_mut());
         let mut spin = Spin::in_line();
         loop {
             match node.status() {
                 node::GRANTED => return true,
+                node::PROMOTED => {
+                    self.serve();
+                    return true;
+                }
                 node::REMOVED => return false,
                 node::OFFICE => {
                     self.serve();
@@ -81,19 +91,19 @@ impl<P: Policy> RawRwLock<P> {
     /// The waiter no longer wants the lock, unless it has just got it.
     fn give_up(&self, node: &Node) {
         if node.step(node::ASLEEP, node::ABANDONED) {
-            self.get_out_of_line(core::ptr::from_ref(node).cast_mut(), DEPARTING);
+            self.get_out_of_line(core::ptr::from_ref(node).cast_mut(), DEMAND);
         }
     }
 
-    /// Leaves word that an abandoned node has to go; `also` is D if its owner waits for that.
-    pub(super) fn get_out_of_line(&self, node: *mut Node, also: usize) {
+    /// Leaves word that an abandoned node has to go; `demand` is D if its owner waits for that.
+    pub(super) fn get_out_of_line(&self, node: *mut Node, demand: usize) {
         self.push(node, Errand::Departure);
-        self.call_scheduler(also);
+        self.call_scheduler(demand);
     }
 
     /// T8 without an arrival: something else for the scheduler to look at.
-    fn call_scheduler(&self, also: usize) {
-        self.state.fetch_or(QUEUED | PENDING | also, ord::PUBLISH);
+    fn call_scheduler(&self, demand: usize) {
+        self.state.fetch_or(QUEUED | PENDING | demand, ord::PUBLISH);
         self.schedule();
     }
 
@@ -124,7 +134,7 @@ impl<P: Policy> RawRwLock<P> {
         }
         node.step(node::SUMMONED, node::SPINNING);
         node.insist();
-        self.call_scheduler(0);
+        self.call_scheduler(DEMAND);
     }
 
     /// Until when the first in line lets others pass: a quarter of the turn, as one may wake up

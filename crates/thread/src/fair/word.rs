@@ -20,8 +20,9 @@ pub(super) const QUEUED: usize = 1 << 2;
 pub(super) const SCHEDULER: usize = 1 << 3;
 /// P: something new for the scheduler to look at, most often in the inbox.
 pub(super) const PENDING: usize = 1 << 4;
-/// D: a thread that gave up waits to be taken out of the line.
-pub(super) const DEPARTING: usize = 1 << 5;
+/// D: somebody relies on the look that P asks for: a thread that gave up and waits to be taken out
+/// of the line, or the summoned waiter, who will not call again.
+pub(super) const DEMAND: usize = 1 << 5;
 /// H: the door is closed: nobody passes until a waiter has had its turn.
 pub(super) const HANDOVER: usize = 1 << 6;
 /// A: a summoned waiter is awake and looks after the others; a release may leave without waking.
@@ -37,7 +38,7 @@ pub(super) const CROWDED: usize = 1 << (usize::BITS - 1);
 
 /// What a release may leave behind only together with waiters.
 pub(super) const WAITING_ONLY: usize =
-    SCHEDULER | PENDING | DEPARTING | HANDOVER | AWAKE | READERS_NEXT;
+    SCHEDULER | PENDING | DEMAND | HANDOVER | AWAKE | READERS_NEXT;
 
 // The picture above, checked: nine bits and a count, no overlap, no unused bit.
 const _: () = assert!(WRITER + UPGRADABLE + QUEUED + WAITING_ONLY == READER - 1);

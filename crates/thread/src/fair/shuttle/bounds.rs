@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use shuttle::rand::{Rng, thread_rng};
-use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Arc;
 
-use super::node::Kind;
-use super::policy::{Policy, Strict};
-use super::probe::{self, Event};
-use super::raw::RawRwLock;
+use super::in_many_schedules;
+use crate::fair::node::Kind;
+use crate::fair::policy::{Policy, Strict};
+use crate::fair::probe::{self, Event};
+use crate::fair::raw::RawRwLock;
 use crate::sync::thread::{self, ThreadId};
 
 /// Time that passes by a random step at every reading.
@@ -81,18 +81,10 @@ fn record<P: Policy>(threads: usize, turns: usize) -> Record {
     probe::taken()
 }
 
-/// Random schedules find the common orders, PCT the rare ones.
 fn check_schedules<P: Policy>(check: fn(&Record)) {
-    let schedules = std::env::var("LOCKSPAN_SCHEDULES").map_or(400, |n| n.parse().unwrap());
     for (threads, turns) in [(3, 4), (6, 3), (10, 2)] {
-        let run = move || check(&record::<P>(threads, turns));
-        shuttle::Runner::new(RandomScheduler::new(schedules), config()).run(run);
-        shuttle::Runner::new(PctScheduler::new(3, schedules), config()).run(run);
+        in_many_schedules(move || check(&record::<P>(threads, turns)));
     }
-}
-
-fn config() -> shuttle::Config {
-    shuttle::Config::default()
 }
 
 /// Replays the record: who waits, who is inside, and what each event did to that.
