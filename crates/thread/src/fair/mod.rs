@@ -39,18 +39,19 @@
 //! | 0 | 1 |    n    | Upgradable | n readers read; one of them may upgrade |
 //! | 1 | 0 |    0    | Written    | the writer                            |
 //!
-//! Q, S, P, D, H, A and T speak of the waiters only; without Q they are clear.
+//! Q, S, P, D, H, A and T speak of the waiters only; at rest they are clear.
 //!
 //! ## Invariants
 //!
 //! - **I1** `W ⇒ readers = 0 ∧ ¬U`; `U ⇒ readers ≥ 1`. At rest the word is 0.
 //! - **I2** A node in the inbox or in a list is alive: its owner leaves only after the status says
-//!   `GRANTED`, `REMOVED` or `OFFICE` (a thread), or gives up its share of the node (a task).
+//!   `GRANTED`, `PROMOTED`, `REMOVED` or `OFFICE` (a thread), or gives up its share of the node (a
+//!   task). No panic unwinds through a thread in line.
 //! - **I3** Only the thread that set S, or was handed it, touches the lists and a node's links.
 //! - **I4** Whoever makes an event changes the word first and looks at S second. S leaves the word
 //!   only by an exchange that compares all of it, so no event is overlooked.
-//! - **I5** If Q is set and S is not, then the lock is held and its release will schedule, or A is
-//!   set and the summoned waiter will, or an arrival between its two steps will.
+//! - **I5** If Q is set and S is not, then the lock is held and a release will schedule, or A is set
+//!   and the summoned waiter will call, or somebody between two steps of its own will.
 //! - **I6** While arrivals may pass, `due` is at most the oldest waiter's beginning plus the bound.
 //!
 //! ## Transitions
@@ -68,7 +69,7 @@
 //! | T9  | ¬P                               | `serve`              | Acquire         | T8         |
 //! | T10 | S                                | `schedule`           | Acquire         | T13        |
 //! | T11 | the waiter's hold                | `grant`              | Acquire         | T3, T4     |
-//! | T12 | status → `GRANTED`, `SUMMONED`   | `deliver`, `status`  | AcqRel/Acquire  | T12, T14   |
+//! | T12 | status → `GRANTED`, …            | `deliver`, `status`  | AcqRel/Acquire  | T12, T14   |
 //! | T13 | ¬S                               | `leave_office`       | Release         | T10        |
 //! | T14 | status → `ASLEEP`                | `step`               | Release         | T12        |
 //! | T15 | status → `REMOVED`, `OFFICE`     | `remove`, `status`   | Release/Acquire | each other |
@@ -93,27 +94,36 @@
 //!
 //! **[`Strict`]**, counted from T8: at most one writer's turn begins before a reader that waits
 //! (besides the one that runs); once a writer waits no reader joins the running read phase; between
-//! two writers' turns at most one read phase runs, of readers that waited; writers go in order.
+//! two writers' turns at most one read phase runs, of readers that waited; writers go in order. A
+//! writer that downgrades, and an upgradable reader, begin such a phase themselves: the readers that
+//! wait, or come before it ends, are let in beside it once. The next in line is woken a turn ahead.
 //!
 //! **[`Bounded`]**: an arrival may pass those who wait until the lock is *due*: [`QUANTUM_MICROS`]
-//! after the last waiter's turn, and never later than the bound after the oldest waiter began to
-//! wait. From then on the door is closed (H) until a waiter had its turn. Arrivals ask the clock
-//! at every [`Policy::ASKING`]th pass, so at most `ASKING - 1` pass after that moment; a policy
-//! with `ASKING = 1` lets none. Before it is due, the first in line is *summoned* (A): it wakes,
-//! naps while the lock is busy, and then closes the door itself, so that it is on a processor
-//! when the lock comes to it. Readers come in by as many as there are processors while a writer
-//! waits, and all together once one of them has waited for the bound. What remains beyond the bound
-//! is the holders' time and the operating system's.
+//! after the last waiter's turn (less if the line is long), and never later than the bound after
+//! the oldest waiter began to wait. From then on the door is closed (H) until a waiter had its turn.
+//! Arrivals ask the clock at every [`Policy::ASKING`]th pass, so `ASKING - 1` may pass after that
+//! moment, and as many again for each arrival that races with another just then; with `ASKING = 1`
+//! none does. Before it is due, the first in line is *summoned* (A): it wakes, naps while the lock is
+//! busy, and then closes the door itself, so that it is on a processor when the lock comes to it.
+//! Readers come in by as many as there are processors while a writer waits, and all together once
+//! one of them has waited for the bound. What remains beyond the bound is the holders' time and the
+//! operating system's.
 //!
 //! A scheduler that the operating system stops in the middle delays those who wait by as long as
 //! it stands still; the fast path stays open to others where the policy lets them pass. Its work is
-//! bounded: after [`Policy::LOOKS`] looks into the inbox it leaves the rest to the next release.
+//! bounded: after [`Policy::LOOKS`] looks into the inbox it leaves the rest to a writer's release, or
+//! hands its office to a thread that it lets in or that leaves the line. Only a stream of tasks, to
+//! whom an office cannot be handed, could keep it longer.
 //!
 //! # Limits
 //!
 //! READERS has 55 bits (23 on 32-bit targets); the lock refuses the reader that would fill more
-//! than half of them: `try_` calls return `None`, others panic, and nothing has changed.
-//! [`RwLockExt::read_recursive`] passes everybody, and may starve writers.
+//! than half of them: `try_` calls return `None`, `read` panics, a future waits, and nothing has
+//! changed. [`RwLockExt::read_recursive`] passes everybody, and may starve writers.
+//!
+//! A task's waker runs in whichever thread lets the task in, after that thread has left the office:
+//! it may use the lock, but a waker that waits for what this thread holds waits for ever. A panic of
+//! a waker ends there; a panic of a policy's clock in the middle of a hand-over ends the process.
 //!
 //! # Source
 //!

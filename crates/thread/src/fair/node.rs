@@ -289,6 +289,9 @@ impl Drop for Node {
         self.arrival.with_mut(|_| ());
         self.departure.with_mut(|_| ());
         self.links.with_mut(|_| ());
+        if let Some(task) = &self.task {
+            task.waker.with_mut(|_| ());
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::clock;
 ///
 /// Implement it to inject a clock in tests, or to choose another bound.
 pub trait Policy: Sized + Send + Sync + 'static {
-    /// False: nobody passes a waiter, ever, and the clock is never read.
+    /// False: nobody passes a waiter, ever, and no time is asked for.
     const PASSING: bool;
 
     /// The present time, in ticks of the policy's own.
@@ -37,10 +37,11 @@ pub trait Policy: Sized + Send + Sync + 'static {
     }
 
     /// At which pass an arrival asks the clock: the first, the second… An arrival that does not ask
-    /// may pass a waiter that has just reached the bound, so at most `ASKING - 1` do.
+    /// may pass a waiter that has just reached the bound: `ASKING - 1` of them, and as many again for
+    /// each arrival that races with another at that moment. With 1, none.
     const ASKING: u32 = 1;
 
-    /// How often a scheduler looks into the inbox before it hands its office to a waiter.
+    /// How often a scheduler looks into the inbox before it hands its office on. At least once.
     const LOOKS: u32 = 64;
 }
 

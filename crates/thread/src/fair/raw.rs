@@ -39,7 +39,7 @@ pub struct RawRwLock<P: Policy = Bounded> {
 // SAFETY: the lists, the only part that is not an atomic, belong to the thread that set S (I3).
 unsafe impl<P: Policy> Sync for RawRwLock<P> {}
 // SAFETY: nodes in the lists belong to waiters that borrow the lock; a lock that can be moved to
-// another thread has none.
+// another thread has none, but for those of forgotten futures, which stay on the heap.
 unsafe impl<P: Policy> Send for RawRwLock<P> {}
 
 #[cfg(all(target_pointer_width = "64", not(any(lockspan_loom, lockspan_shuttle))))]
@@ -253,7 +253,9 @@ impl<P: Policy> RawRwLock<P> {
     }
 
     /// Makes sure that nobody is inside the lock any more, so that its memory may go: false if it
-    /// is held or waited for. An earlier unlocker that still works for others is waited for.
+    /// is held or waited for. An earlier unlocker that still works for others is waited for. All
+    /// its users must have left by [`leave_shared`](Self::leave_shared) or
+    /// [`leave_exclusive`](Self::leave_exclusive), and none may be in a call.
     pub fn retire(&self) -> bool {
         self.settle();
         self.state.load(ord::READ) == 0

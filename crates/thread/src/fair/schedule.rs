@@ -156,13 +156,9 @@ impl<P: Policy> RawRwLock<P> {
         if status == node::ABANDONED {
             return Step::Discard(front);
         }
-        // More readers would only make a writer wait for more of them. An upgrader keeps the
-        // others out anyway: it holds the upgradable read.
-        let overdue = !P::PASSING
-            || has(word, HANDOVER)
-            || first.kind == Kind::Upgrade
-            || (first.kind == Kind::Write && readers(word) > 0)
-            || self.is_due(lists);
+        // An upgrader keeps the others out anyway: it holds the upgradable read.
+        let overdue =
+            !P::PASSING || has(word, HANDOVER) || first.kind == Kind::Upgrade || self.is_due(lists);
         let awake = status == node::SPINNING || first.is_task();
         if admit(first.kind, word).is_none() {
             Step::Leave(Because::Held { first: first.kind, overdue: P::PASSING && overdue })
