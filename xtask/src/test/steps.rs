@@ -14,7 +14,11 @@ use crate::workspace::Workspace;
 
 /// All of them, in the order in which they run.
 pub(super) const STEPS: &[Step] = &[
-    Step { name: "tools", what: "rustfmt, clippy, compilers of C and C++", run: install_tools },
+    Step {
+        name: "tools",
+        what: "rustfmt, clippy, compilers, programs under test",
+        run: install_tools,
+    },
     Step { name: "format", what: "rustfmt would change nothing", run: format_check },
     Step { name: "tidy", what: "the rules that the compiler does not check", run: tidy_check },
     Step { name: "clippy", what: "no warnings, in the models neither", run: clippy },
@@ -45,7 +49,10 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     tools::rust_component("rustfmt", "cargo fmt --version")?;
     tools::rust_component("clippy", "cargo clippy --version")?;
     tools::c_compilers(workspace)?;
-    passed("rustfmt, clippy, cc, c++")
+    // Its unchanged binary runs under the preload library; `nm` reads what the libraries export.
+    tools::program("openssl version", "openssl")?;
+    tools::program("nm --version", "binutils")?;
+    passed("rustfmt, clippy, cc, c++, openssl, nm")
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {

@@ -32,6 +32,15 @@ pub(super) fn c_compilers(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// A program of another project that a test runs as it is.
+pub(super) fn program(probe: &str, package: &str) -> Result<()> {
+    if !Cmd::new(probe).works() {
+        apt_install(&[package])?;
+        ensure!(Cmd::new(probe).works(), "`{probe}` still does not work");
+    }
+    Ok(())
+}
+
 /// Debian's packages, as root; otherwise says what to install.
 pub(super) fn apt_install(packages: &[&str]) -> Result<()> {
     let by_hand = format!("apt-get install {}", packages.join(" "));
