@@ -26,7 +26,10 @@ impl<P: Policy> RawRwLock<P> {
 
     fn wait_in_line(&self, node: &Node, deadline: Option<Deadline>) -> bool {
         self.get_in_line(core::ptr::from_ref(node).cast_mut());
-        let mut spin = Spin::in_line();
+        let mut spin = match P::PASSING || self.waiting.load(Ordering::Relaxed) > 1 {
+            true => Spin::in_line(),
+            false => Spin::before_a_turn(),
+        };
         loop {
             match node.status() {
                 node::GRANTED => return true,
