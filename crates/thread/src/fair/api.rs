@@ -226,8 +226,8 @@ pub trait RwLockExt {
 
     /// Waits for a read hold without blocking the thread. Tasks and threads stand in one line.
     ///
-    /// Dropping the future is safe at any time and waits for nobody. Its waker may run in any thread
-    /// that uses the lock: it may use the lock too, but must not wait for it.
+    /// Dropping the future is safe at any time and waits for nobody. Its waker may run in any
+    /// thread that uses the lock: it may use the lock too, but must not wait for it.
     fn read_async(&self) -> ReadAsync<'_, Self::Data, Self::Policy>;
 
     /// Waits for the write hold without blocking the thread, as [`read_async`] does.

@@ -50,8 +50,8 @@
 //! - **I3** Only the thread that set S, or was handed it, touches the lists and a node's links.
 //! - **I4** Whoever makes an event changes the word first and looks at S second. S leaves the word
 //!   only by an exchange that compares all of it, so no event is overlooked.
-//! - **I5** If Q is set and S is not, then the lock is held and a release will schedule, or A is set
-//!   and the summoned waiter will call, or somebody between two steps of its own will.
+//! - **I5** If Q is set and S is not, then the lock is held and a release will schedule, or A is
+//!   set and the summoned waiter will call, or somebody between two steps of its own will.
 //! - **I6** While arrivals may pass, `due` is at most the oldest waiter's beginning plus the bound.
 //!
 //! ## Transitions
@@ -95,25 +95,26 @@
 //! **[`Strict`]**, counted from T8: at most one writer's turn begins before a reader that waits
 //! (besides the one that runs); once a writer waits no reader joins the running read phase; between
 //! two writers' turns at most one read phase runs, of readers that waited; writers go in order. A
-//! writer that downgrades, and an upgradable reader, begin such a phase themselves: the readers that
-//! wait, or come before it ends, are let in beside it once. The next in line is woken a turn ahead.
+//! writer that downgrades, and an upgradable reader, begin such a phase themselves: the readers
+//! that wait, or come before it ends, are let in beside it once. The next in line is woken a turn
+//! ahead.
 //!
 //! **[`Bounded`]**: an arrival may pass those who wait until the lock is *due*: [`QUANTUM_MICROS`]
 //! after the last waiter's turn (less if the line is long), and never later than the bound after
-//! the oldest waiter began to wait. From then on the door is closed (H) until a waiter had its turn.
-//! Arrivals ask the clock at every [`Policy::ASKING`]th pass, so `ASKING - 1` may pass after that
-//! moment, and as many again for each arrival that races with another just then; with `ASKING = 1`
-//! none does. Before it is due, the first in line is *summoned* (A): it wakes, naps while the lock is
-//! busy, and then closes the door itself, so that it is on a processor when the lock comes to it.
-//! Readers come in by as many as there are processors while a writer waits, and all together once
-//! one of them has waited for the bound. What remains beyond the bound is the holders' time and the
-//! operating system's.
+//! the oldest waiter began to wait. From then on the door is closed (H) until a waiter had its
+//! turn. Arrivals ask the clock at every [`Policy::ASKING`]th pass, so `ASKING - 1` may pass after
+//! that moment, and as many again for each arrival that races with another just then; with
+//! `ASKING = 1` none does. Before it is due, the first in line is *summoned* (A): it wakes, naps while the
+//! lock is busy, and then closes the door itself, so that it is on a processor when the lock comes
+//! to it. Readers come in by as many as there are processors while a writer waits, and all together
+//! once one of them has waited for the bound. What remains beyond the bound is the holders' time
+//! and the operating system's.
 //!
 //! A scheduler that the operating system stops in the middle delays those who wait by as long as
 //! it stands still; the fast path stays open to others where the policy lets them pass. Its work is
-//! bounded: after [`Policy::LOOKS`] looks into the inbox it leaves the rest to a writer's release, or
-//! hands its office to a thread that it lets in or that leaves the line. Only a stream of tasks, to
-//! whom an office cannot be handed, could keep it longer.
+//! bounded: after [`Policy::LOOKS`] looks into the inbox it leaves the rest to a writer's release,
+//! or hands its office to a thread that it lets in or that leaves the line. Only a stream of tasks,
+//! to whom an office cannot be handed, could keep it longer.
 //!
 //! # Limits
 //!
@@ -122,8 +123,9 @@
 //! changed. [`RwLockExt::read_recursive`] passes everybody, and may starve writers.
 //!
 //! A task's waker runs in whichever thread lets the task in, after that thread has left the office:
-//! it may use the lock, but a waker that waits for what this thread holds waits for ever. A panic of
-//! a waker ends there; a panic of a policy's clock in the middle of a hand-over ends the process.
+//! it may use the lock, but a waker that waits for what this thread holds waits for ever. A panic
+//! of a waker ends there; a panic of a policy's clock in the middle of a hand-over ends the
+//! process.
 //!
 //! # Source
 //!

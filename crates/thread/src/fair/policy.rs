@@ -37,8 +37,8 @@ pub trait Policy: Sized + Send + Sync + 'static {
     }
 
     /// At which pass an arrival asks the clock: the first, the second… An arrival that does not ask
-    /// may pass a waiter that has just reached the bound: `ASKING - 1` of them, and as many again for
-    /// each arrival that races with another at that moment. With 1, none.
+    /// may pass a waiter that has just reached the bound: `ASKING - 1` of them, and as many again
+    /// for each arrival that races with another at that moment. With 1, none.
     const ASKING: u32 = 1;
 
     /// How often a scheduler looks into the inbox before it hands its office on. At least once.

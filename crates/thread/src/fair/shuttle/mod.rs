@@ -7,7 +7,8 @@ mod fuzz;
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 
-/// Runs `test` in random schedules, which find the common orders, and in PCT's, which find rare ones.
+/// Runs `test` in random schedules, which find the common orders, and in PCT's, which find rare
+/// ones.
 fn in_many_schedules(test: impl Fn() + Send + Sync + Clone + 'static) {
     let schedules = std::env::var("LOCKSPAN_SCHEDULES").map_or(1_000, |n| n.parse().unwrap());
     let mut config = shuttle::Config::new();
