@@ -104,11 +104,11 @@
 //! the oldest waiter began to wait. From then on the door is closed (H) until a waiter had its
 //! turn. Arrivals ask the clock at every [`Policy::ASKING`]th pass, so `ASKING - 1` may pass after
 //! that moment, and as many again for each arrival that races with another just then; with
-//! `ASKING = 1` none does. Before it is due, the first in line is *summoned* (A): it wakes, naps while the
-//! lock is busy, and then closes the door itself, so that it is on a processor when the lock comes
-//! to it. Readers come in by as many as there are processors while a writer waits, and all together
-//! once one of them has waited for the bound. What remains beyond the bound is the holders' time
-//! and the operating system's.
+//! `ASKING = 1` none does. Before it is due, the first in line is *summoned* (A): it wakes, naps
+//! while the lock is busy, and then closes the door itself, so that it is on a processor when the
+//! lock comes to it. Readers come in by as many as there are processors while a writer waits, and
+//! all together once one of them has waited for the bound. What remains beyond the bound is the
+//! holders' time and the operating system's.
 //!
 //! A scheduler that the operating system stops in the middle delays those who wait by as long as
 //! it stands still; the fast path stays open to others where the policy lets them pass. Its work is
