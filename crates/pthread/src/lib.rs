@@ -33,6 +33,14 @@
     not(lockspan_shuttle),
     any(test, not(lockspan_loom))
 ))]
+#![cfg_attr(
+    lockspan_loom,
+    allow(
+        dead_code,
+        clippy::reversed_empty_ranges,
+        reason = "a model has no clocks and no spinning"
+    )
+)]
 
 mod clock;
 #[cfg(not(lockspan_loom))]
