@@ -55,6 +55,11 @@ fn downgrades(lock: &Strictly) {
 }
 
 #[test]
+fn loom_a_reader_beside_a_downgraded_writer_sees_what_it_wrote() {
+    together::<Strict>(&[reads, downgrades]);
+}
+
+#[test]
 fn loom_a_downgrade_lets_readers_in_and_writers_later() {
     together::<Strict>(&[reads, writes, downgrades]);
 }
