@@ -1,0 +1,133 @@
+//! Bugs that can be put back on purpose, to see the simulator find them.
+//!
+//! The switch exists only with the feature `mutants`, which nothing that ships turns on; without it
+//! [`Bugs::has`] is the constant `false` and the code of the bugs is gone.
+
+/// A mistake that this protocol could have made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// Server: after a retry the record is not reserved; who comes first gets it.
+    ForgetReservation,
+    /// Server: a reservation has no deadline.
+    ReserveForEver,
+    /// Server: grants while nodes still re-assert.
+    GrantInGrace,
+    /// Server: a term begins before its epoch is durable, so a crash uses it twice.
+    EpochNotStored,
+    /// Server: a session is answered before it is durable.
+    SessionNotStored,
+    /// Server: the records of an expired session go on before its entry is deleted.
+    ForgetNotStored,
+    /// Server: after a restart a listed session gets no time to come back.
+    RestartForgetsLeases,
+    /// Server: a cancel that crosses its grant is ignored.
+    CancelLeaks,
+    /// Server: an acquire that is doubled after its release is granted again.
+    NoWindow,
+    /// Server: a late release ends whatever the session holds now.
+    ReleaseIgnoresSeq,
+    /// Server: readers join readers although a writer waits.
+    ReadersPassWriters,
+    /// Server: a second upgrader waits for the first, and the first for it.
+    SecondUpgraderWaits,
+    /// Server: a write grant carries the present token instead of the next.
+    TokenNotTaken,
+    /// Server: re-asserted waiters are put in line as they arrive.
+    TicketsIgnored,
+    /// Server: a revoke is sent once only.
+    RevokeOnce,
+    /// Server: an unknown session may re-assert.
+    AnybodyReasserts,
+    /// Server: deadlocks are not looked for when a report arrives.
+    ReportsIgnored,
+    /// Server: the server's own lease does not stop it.
+    ZombieServes,
+    /// Node: a revoke of an earlier grant takes the present one.
+    RevokeIgnoresSeq,
+    /// Node: the lease counts from when the answer arrived.
+    LeaseFromArrival,
+    /// Node: the lease is not shortened by the margin.
+    NoMargin,
+    /// Node: a revoke that overtakes its grant is forgotten.
+    EarlyRevokeForgotten,
+    /// Node: a grant that nobody waits for any more is not given back.
+    StrayGrantKept,
+    /// Node: an acquire is sent once only.
+    AcquireOnce,
+    /// Node: it says that it has downgraded while a thread still writes.
+    DowngradeEarly,
+    /// Node: past its lease it goes on.
+    LeaseForgotten,
+    /// Node: it does not re-assert what it waits for.
+    WaitsNotReasserted,
+    /// Node: a conversion keeps its old seq.
+    SeqNotRaised,
+}
+
+/// Which bug is on, if any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bugs {
+    #[cfg(feature = "mutants")]
+    on: Option<Bug>,
+}
+
+impl Bugs {
+    /// No bug.
+    pub const NONE: Self = Self {
+        #[cfg(feature = "mutants")]
+        on: None,
+    };
+
+    /// With this bug.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn only(bug: Bug) -> Self {
+        Self { on: Some(bug) }
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(crate) fn has(self, bug: Bug) -> bool {
+        self.on == Some(bug)
+    }
+
+    #[cfg(not(feature = "mutants"))]
+    #[inline]
+    pub(crate) fn has(self, _: Bug) -> bool {
+        false
+    }
+}
+
+impl Bug {
+    /// All of them.
+    #[cfg(feature = "mutants")]
+    pub const ALL: &[Self] = &[
+        Self::ForgetReservation,
+        Self::ReserveForEver,
+        Self::GrantInGrace,
+        Self::EpochNotStored,
+        Self::SessionNotStored,
+        Self::ForgetNotStored,
+        Self::RestartForgetsLeases,
+        Self::CancelLeaks,
+        Self::NoWindow,
+        Self::ReleaseIgnoresSeq,
+        Self::ReadersPassWriters,
+        Self::SecondUpgraderWaits,
+        Self::TokenNotTaken,
+        Self::TicketsIgnored,
+        Self::RevokeOnce,
+        Self::AnybodyReasserts,
+        Self::ReportsIgnored,
+        Self::ZombieServes,
+        Self::RevokeIgnoresSeq,
+        Self::LeaseFromArrival,
+        Self::NoMargin,
+        Self::EarlyRevokeForgotten,
+        Self::StrayGrantKept,
+        Self::AcquireOnce,
+        Self::DowngradeEarly,
+        Self::LeaseForgotten,
+        Self::WaitsNotReasserted,
+        Self::SeqNotRaised,
+    ];
+}

@@ -1,0 +1,214 @@
+//! One record on a node: what is held, wanted, asked for and drained.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::{Owner, Seq, ServerId};
+use crate::messages::LocalWait;
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::stay::Stay;
+use crate::time::Tick;
+use crate::token::{Epoch, Ticket, Token};
+
+/// What the node knows about a record. The state table of the module is read off these fields.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) held: Option<Held>,
+    pub(super) want: Option<Want>,
+    pub(super) asked: Option<Ask>,
+    pub(super) drain: Option<Drain>,
+}
+
+/// A grant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub(super) mode: Mode,
+    /// Its present number.
+    pub(super) seq: Seq,
+    /// The number of the acquire that it came from; conversions keep it.
+    pub(super) granted: Seq,
+    pub(super) token: Token,
+    pub(super) rest: Rest,
+}
+
+/// Where a grant or a place in line is known: on the lease with this server it rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rest {
+    pub(super) server: ServerId,
+    /// In which term of the record's group. In a later one, it has to be re-asserted.
+    pub(super) epoch: Epoch,
+}
+
+/// What the head of the local line needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Want {
+    pub(super) mode: Mode,
+    pub(super) upgrade: bool,
+    pub(super) owners: Vec<Owner>,
+}
+
+/// An acquire under way, for what is wanted. With something held, it is an upgrade.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ask {
+    pub(super) seq: Seq,
+    /// To whom it was sent last.
+    pub(super) server: ServerId,
+    pub(super) place: Option<Place>,
+    /// A revoke that came before the grant: the strongest mode that others want.
+    pub(super) revoked: Option<Mode>,
+    pub(super) resend_at: Tick,
+}
+
+/// A place in line, and where.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) ticket: Ticket,
+    pub(super) rest: Rest,
+}
+
+/// The driver was told to let the local threads leave.
+#[derive(Clone, Debug)]
+pub(super) struct Drain {
+    /// What may be kept.
+    pub(super) to: Option<Mode>,
+    pub(super) stay: Stay,
+    /// The last thing that was said about why it takes so long.
+    pub(super) report: Option<Report>,
+}
+
+/// Who holds the record on this node, and whom those wait for.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) number: u64,
+    pub(super) holders: Vec<Owner>,
+    pub(super) waits: Vec<LocalWait>,
+}
+
+impl Entry {
+    /// Whether nothing is known about the record.
+    pub(super) fn is_absent(&self) -> bool {
+        self.held.is_none() && self.want.is_none() && self.asked.is_none()
+    }
+
+    /// Whether local threads may begin to use the record in this mode, as far as this node's leases
+    /// stand.
+    pub(super) fn is_open(&self, mode: Mode) -> bool {
+        self.drain.is_none() && self.held.is_some_and(|held| held.mode.covers(mode))
+    }
+
+    /// Whether what is wanted has to wait until the local threads have left. Not so an upgrade: its
+    /// reader does not leave before it is answered.
+    pub(super) fn must_drain(&self) -> bool {
+        let upgrade = self.want.as_ref().is_some_and(|want| want.upgrade)
+            && self.held.is_some_and(|held| held.mode == Mode::Read);
+        self.drain.is_some() && !upgrade
+    }
+
+    /// Whether something of the record is in the hands of `server`.
+    pub(super) fn rests_on(&self, server: ServerId) -> bool {
+        self.asked.is_some_and(|ask| ask.server == server)
+            || self.rests().any(|rest| rest.server == server)
+    }
+
+    /// Whether something of the record is in the hands of another than `server`.
+    pub(super) fn rests_elsewhere(&self, server: ServerId) -> bool {
+        self.rests().any(|rest| rest.server != server)
+    }
+
+    /// Where the grant and the place in line rest.
+    pub(super) fn rests(&self) -> impl Iterator<Item = Rest> {
+        let held = self.held.map(|held| held.rest);
+        held.into_iter().chain(self.asked.and_then(|ask| ask.rest()))
+    }
+}
+
+impl Ask {
+    /// Where its place in line is.
+    pub(super) fn rest(&self) -> Option<Rest> {
+        self.place.map(|place| place.rest)
+    }
+
+    /// Whether it stands in the line of `server`.
+    pub(super) fn is_placed_by(&self, server: ServerId) -> bool {
+        self.rest().is_some_and(|rest| rest.server == server)
+    }
+}
+
+/// All records, and when which acquire is to be sent again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Records {
+    entries: BTreeMap<Record, Entry>,
+    resends: BTreeSet<(Tick, Record)>,
+}
+
+impl Records {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn get(&self, record: &Record) -> Option<&Entry> {
+        self.entries.get(record)
+    }
+
+    /// To change what is held, wanted or drained; acquires are changed by the methods below.
+    pub(super) fn get_mut(&mut self, record: &Record) -> Option<&mut Entry> {
+        self.entries.get_mut(record)
+    }
+
+    pub(super) fn get_or_new(&mut self, record: &Record) -> &mut Entry {
+        self.entries.entry(record.clone()).or_default()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Record, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// The records for which this is true, in order.
+    pub(super) fn which(&self, is_so: impl Fn(&Record, &Entry) -> bool) -> Vec<Record> {
+        let chosen = self.entries.iter().filter(|&(record, entry)| is_so(record, entry));
+        chosen.map(|(record, _)| record.clone()).collect()
+    }
+
+    /// An acquire has been sent, or must be later; it replaces the one before.
+    pub(super) fn put_ask(&mut self, record: &Record, ask: Ask) {
+        self.take_ask(record);
+        if let Some(entry) = self.entries.get_mut(record) {
+            entry.asked = Some(ask);
+            self.resends.insert((ask.resend_at, record.clone()));
+        }
+    }
+
+    /// The acquire is over.
+    pub(super) fn take_ask(&mut self, record: &Record) -> Option<Ask> {
+        let ask = self.entries.get_mut(record)?.asked.take()?;
+        self.resends.remove(&(ask.resend_at, record.clone()));
+        Some(ask)
+    }
+
+    /// Forgets the record if nothing is known about it any more.
+    pub(super) fn tidy(&mut self, record: &Record) {
+        if self.entries.get(record).is_some_and(Entry::is_absent) {
+            self.entries.remove(record);
+        }
+    }
+
+    /// When the next acquire is to be sent again.
+    pub(super) fn next_resend(&self) -> Option<Tick> {
+        self.resends.first().map(|&(at, _)| at)
+    }
+
+    /// The records whose acquire is to be sent again by `now`.
+    pub(super) fn due(&self, now: Tick) -> Vec<Record> {
+        let due = self.resends.iter().take_while(|&&(at, _)| at <= now);
+        due.map(|(_, record)| record.clone()).collect()
+    }
+
+    /// Whether the timers are those of the acquires.
+    pub(super) fn timers_fit(&self) -> bool {
+        let asks = self
+            .entries
+            .iter()
+            .filter_map(|(record, entry)| entry.asked.map(|ask| (ask.resend_at, record.clone())));
+        asks.collect::<BTreeSet<_>>() == self.resends
+    }
+}

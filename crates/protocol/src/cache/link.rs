@@ -1,0 +1,231 @@
+//! Sessions with servers, and the leases that everything rests on.
+//!
+//! A lease is counted from when the node *sent* what was answered, less a margin, so it ends on the
+//! node before it ends on the server. A keep-alive that is sent again keeps its number, and counts from
+//! its first sending.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Config, LockCache, Output};
+use crate::bugs::Bug;
+use crate::ids::{ServerId, SessionId};
+use crate::limits::margin;
+use crate::messages::{Term, ToServer};
+use crate::record::Record;
+use crate::time::Tick;
+
+/// Keep-alives of which the answer may still come. One is begun every third of a lease, so an answer to
+/// one that was forgotten would extend nothing.
+const UNANSWERED_MAX: usize = 4;
+
+/// A session with one server.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub(super) session: SessionId,
+    /// The server has said that the session is durable.
+    pub(super) is_open: bool,
+    /// The end of the lease. Before the session is open: of the one that it would bring.
+    pub(super) until: Tick,
+    /// When the open or a keep-alive is to be sent next.
+    pub(super) due: Tick,
+    /// The last keep-alive.
+    number: u64,
+    /// Keep-alives without an answer, and when each was first sent. The open is number 0.
+    unanswered: VecDeque<(u64, Tick)>,
+}
+
+/// The sessions of a node, at most one with each server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Links(BTreeMap<ServerId, Link>);
+
+impl Links {
+    pub(super) fn get(&self, server: ServerId) -> Option<&Link> {
+        self.0.get(&server)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ServerId, &Link)> {
+        self.0.iter().map(|(&server, link)| (server, link))
+    }
+
+    /// The link with `server`, if the session is open.
+    pub(super) fn open(&self, server: ServerId) -> Option<&Link> {
+        self.get(server).filter(|link| link.is_open)
+    }
+
+    /// Sends, if there is a session.
+    pub(super) fn send(&self, server: ServerId, message: ToServer, out: &mut Vec<Output>) {
+        if let Some(link) = self.get(server) {
+            out.push(Output::Send { server, session: link.session, message });
+        }
+    }
+
+    /// When something is to be sent, or a lease ends.
+    pub(super) fn next_deadline(&self) -> Option<Tick> {
+        self.0.values().map(|link| link.due.min(link.until)).min()
+    }
+
+    fn which(&self, is_so: impl Fn(&Link) -> bool) -> Vec<ServerId> {
+        self.iter().filter(|(_, link)| is_so(link)).map(|(server, _)| server).collect()
+    }
+}
+
+impl Link {
+    /// The answer to the open or a keep-alive has come. An answer that is not awaited says nothing.
+    fn answered(&mut self, number: u64, now: Tick, config: &Config) {
+        let Some(at) = self.unanswered.iter().position(|&(sent, _)| sent == number) else {
+            return;
+        };
+        let (_, sent) = self.unanswered[at];
+        self.unanswered.drain(..=at);
+        if self.unanswered.is_empty() {
+            self.due = sent + config.ttl / 3;
+        }
+        self.until = self.until.max(lease_end(config, sent, now));
+    }
+}
+
+/// When a lease ends that was asked for at `sent` and answered `now`.
+fn lease_end(config: &Config, sent: Tick, now: Tick) -> Tick {
+    if config.bugs.has(Bug::LeaseForgotten) {
+        return Tick(u64::MAX);
+    }
+    let from = if config.bugs.has(Bug::LeaseFromArrival) { now } else { sent };
+    let less = if config.bugs.has(Bug::NoMargin) { 0 } else { 1 };
+    from + (config.ttl - margin(config.ttl) * less)
+}
+
+impl LockCache {
+    /// Ends the sessions whose lease is over.
+    pub(super) fn end_leases(&mut self, now: Tick, out: &mut Vec<Output>) {
+        for server in self.links.which(|link| link.until <= now) {
+            self.session_lost(now, server, out);
+        }
+    }
+
+    /// Begins a session with `server`, unless there is one.
+    pub(super) fn reach(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+        if self.links.0.contains_key(&server) {
+            return;
+        }
+        let link = Link {
+            session: self.next_session,
+            is_open: false,
+            until: lease_end(&self.config, now, now),
+            due: now,
+            number: 0,
+            unanswered: [(0, now)].into(),
+        };
+        self.next_session = SessionId(self.next_session.0.wrapping_add(1));
+        self.links.0.insert(server, link);
+        self.keep(now, server, out);
+    }
+
+    /// Sends the open again, or a keep-alive.
+    pub(super) fn keep(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+        let Some(link) = self.links.0.get_mut(&server) else { return };
+        let again_at = now + self.config.resend;
+        if !link.is_open {
+            link.due = again_at;
+            return self.say_open(server, out);
+        }
+        let third = self.config.ttl / 3;
+        let begun = match link.unanswered.back() {
+            Some(&(_, sent)) if now < sent + third => sent,
+            _ => {
+                link.number += 1;
+                link.unanswered.push_back((link.number, now));
+                now
+            }
+        };
+        if link.unanswered.len() > UNANSWERED_MAX {
+            link.unanswered.pop_front();
+        }
+        link.due = again_at.min(begun + third);
+        let message = ToServer::KeepAlive { number: link.number };
+        self.links.send(server, message, out);
+    }
+
+    /// Asks `server` to open the session, or to say again what it serves.
+    pub(super) fn say_open(&self, server: ServerId, out: &mut Vec<Output>) {
+        let message = ToServer::Open { ttl: self.config.ttl, handoff: self.config.handoff };
+        self.links.send(server, message, out);
+    }
+
+    /// Sends what is due to be sent to servers as such.
+    pub(super) fn keep_links(&mut self, now: Tick, out: &mut Vec<Output>) {
+        for server in self.links.which(|link| link.due <= now) {
+            self.keep(now, server, out);
+        }
+    }
+
+    /// The session is durable, and these are the terms of its server.
+    pub(super) fn opened(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        terms: &[Term],
+        out: &mut Vec<Output>,
+    ) {
+        let Some(link) = self.links.0.get_mut(&server) else { return };
+        let is_first = !link.is_open;
+        if is_first {
+            link.is_open = true;
+            link.answered(0, now, &self.config);
+            out.push(Output::Lease { server, until: link.until });
+        }
+        for &term in terms {
+            self.opened_term(now, server, term, is_first, out);
+        }
+        self.advance_all(now, out);
+    }
+
+    /// The keep-alive with this number was answered.
+    pub(super) fn alive(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        number: u64,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(link) = self.links.0.get_mut(&server) else { return };
+        let before = link.until;
+        link.answered(number, now, &self.config);
+        if link.until > before {
+            out.push(Output::Lease { server, until: link.until });
+        }
+    }
+
+    /// Everything that rests on the session is void. A new one is begun if something is wanted there.
+    pub(super) fn session_lost(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+        let Some(link) = self.links.0.remove(&server) else { return };
+        for record in self.records.which(|_, entry| entry.rests_on(server)) {
+            self.forget_ask(&record, server);
+            if self.held(&record).is_some_and(|held| held.rest.server == server) {
+                self.lose(&record, out);
+            }
+        }
+        self.recoveries
+            .retain(|recovery| recovery.server != server && recovery.former != link.session);
+        self.flush(out);
+        self.advance_all(now, out);
+    }
+
+    /// Nothing is asked of `server` any more, and no place in its line is kept.
+    fn forget_ask(&mut self, record: &Record, server: ServerId) {
+        let Some(mut ask) = self.records.take_ask(record) else { return };
+        if ask.is_placed_by(server) {
+            ask.place = None;
+        }
+        if ask.server != server {
+            self.records.put_ask(record, ask);
+        }
+    }
+
+    /// Tells all servers that the node ends, and forgets everything.
+    pub(super) fn close(&mut self, out: &mut Vec<Output>) {
+        for (server, _) in self.links.iter() {
+            self.links.send(server, ToServer::Close, out);
+        }
+        *self = Self { is_closed: true, ..Self::new(self.config.clone()) };
+    }
+}

@@ -1,0 +1,120 @@
+//! What the driver says about its threads.
+
+use super::ask::Over;
+use super::entry::{Report, Want};
+use super::{LockCache, Output, WantRefusal};
+use crate::ids::Owner;
+use crate::messages::{LocalWait, ToServer};
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::stay::Stay;
+use crate::time::Tick;
+
+impl LockCache {
+    /// The head of the local line needs the record.
+    pub(super) fn want(
+        &mut self,
+        now: Tick,
+        record: &Record,
+        want: Want,
+        out: &mut Vec<Output>,
+    ) -> Result<(), WantRefusal> {
+        let (owners, records) = (self.config.owners, self.config.records);
+        let entry = self.records.get(record);
+        if want.owners.len() > owners {
+            return Err(WantRefusal::TooManyOwners { max: owners });
+        }
+        if want.upgrade && entry.is_none_or(|entry| entry.held.is_none()) {
+            return Err(WantRefusal::NotHeld);
+        }
+        if entry.is_none() && self.records.len() >= records {
+            return Err(WantRefusal::TooManyRecords { max: records });
+        }
+        let before = self.records.get_or_new(record).want.replace(want.clone());
+        match before {
+            Some(before) if before == want => {}
+            Some(before) if before.mode == want.mode && before.upgrade == want.upgrade => {
+                self.acquire(now, record, out);
+            }
+            _ => self.cancel(record, out),
+        }
+        self.advance(now, record, out);
+        Ok(())
+    }
+
+    /// Nobody local waits any more.
+    pub(super) fn withdraw(&mut self, record: &Record, out: &mut Vec<Output>) {
+        self.cancel(record, out);
+        if let Some(entry) = self.records.get_mut(record) {
+            entry.want = None;
+        }
+        self.records.tidy(record);
+    }
+
+    /// The local threads have left as far as they had to.
+    pub(super) fn drained(
+        &mut self,
+        now: Tick,
+        record: &Record,
+        out: &mut Vec<Output>,
+    ) -> Result<(), WantRefusal> {
+        let entry = self.records.get_mut(record).ok_or(WantRefusal::NotDraining)?;
+        let (Some(drain), Some(held)) = (entry.drain.take(), entry.held.as_mut()) else {
+            return Err(WantRefusal::NotDraining);
+        };
+        let (server, seq) = (held.rest.server, held.seq);
+        if let Some(mode) = drain.to {
+            held.mode = mode;
+            let keep = Some(self.convert(record, seq));
+            self.end(server, record, Over::release(seq, keep), out);
+        } else {
+            entry.held = None;
+            // Of an upgrader that has left without a word, the acquire is over too.
+            let seq = entry.asked.map_or(seq, |ask| ask.seq);
+            self.drop_upgrade(record, out);
+            self.end(server, record, Over::release(seq, None), out);
+        }
+        self.records.tidy(record);
+        self.advance(now, record, out);
+        Ok(())
+    }
+
+    /// The local threads can't leave at once.
+    pub(super) fn busy(
+        &mut self,
+        record: &Record,
+        mut holders: Vec<Owner>,
+        mut waits: Vec<LocalWait>,
+        out: &mut Vec<Output>,
+    ) -> Result<(), WantRefusal> {
+        let entry = self.records.get_mut(record);
+        let drain = entry.and_then(|entry| entry.drain.as_mut()).ok_or(WantRefusal::NotDraining)?;
+        holders.truncate(self.config.owners);
+        waits.truncate(self.config.owners);
+        self.reports += 1;
+        drain.report = Some(Report { number: self.reports, holders, waits });
+        self.report(record, out);
+        Ok(())
+    }
+
+    /// Says, perhaps again, why the record is not back yet.
+    pub(super) fn report(&self, record: &Record, out: &mut Vec<Output>) {
+        let Some(entry) = self.records.get(record) else { return };
+        let report = entry.drain.as_ref().and_then(|drain| drain.report.clone());
+        if let (Some(held), Some(Report { number, holders, waits })) = (entry.held, report) {
+            let record = record.clone();
+            let message = ToServer::Report { record, seq: held.seq, number, holders, waits };
+            self.links.send(held.rest.server, message, out);
+        }
+    }
+
+    /// No local thread uses the record.
+    pub(super) fn give_back(&mut self, record: &Record, out: &mut Vec<Output>) {
+        let is_idle = self.records.get(record).is_some_and(|entry| {
+            entry.held.is_some() && entry.want.is_none() && entry.drain.is_none()
+        });
+        if is_idle {
+            self.drain(record, Mode::Write, Stay::over(), out);
+        }
+    }
+}

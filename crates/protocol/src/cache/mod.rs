@@ -1,0 +1,438 @@
+//! The node side: the records that a node's threads may use without asking anybody.
+//!
+//! [`LockCache`] holds sessions with any number of servers and, for each record, what it was granted.
+//! It knows nothing about threads: the driver has a fair lock for each record, says what the head of
+//! its line needs, and is told what its threads may do.
+//!
+//! # States of a record
+//!
+//! | state               | held              | asked | drain | told the driver | meaning |
+//! |---------------------|-------------------|-------|-------|-----------------|---------|
+//! | Absent              | –                 | –     | –     | –               | not cached; if wanted, there is no way to its server yet |
+//! | Asking              | –                 | seq   | –     | –               | an acquire is under way |
+//! | Open                | seq, mode, token  | –     | –     | `Open`          | local threads use it with no message |
+//! | Draining            | seq, mode, token  | –     | to    | `Drain`         | revoked; local threads leave |
+//! | Upgrading           | read              | seq   | –     | `Open`          | a local reader waits to write |
+//! | Upgrading, draining | read              | seq   | to    | `Drain`         | the same, and somebody wants the read back |
+//!
+//! # Invariants
+//!
+//! - **I1** An entry has something: held, asked or wanted.
+//! - **I2** What is asked for is wanted, and each is asked for once.
+//! - **I3** Held and asked together are an upgrade: a read, and an acquire with a later number.
+//! - **I4** What drains is held, and more than what it drains to.
+//! - **I5** Only what is held is to be upgraded.
+//! - **I6** What is held or asked rests on an open session.
+//! - **I7** A number is given out once, and none is above the counter.
+//! - **I8** What is wanted is asked for, unless it waits for a drain, a server, a session or a recovery.
+//! - **I9** After `Close` there is nothing.
+//!
+//! # Calling contract
+//!
+//! Call [`LockCache::handle`] with every input, then do all it put in `out`, in order; call it with
+//! [`Input::Tick`] no later than [`LockCache::next_deadline`]. `now` never goes back. An `Err` has
+//! changed nothing (but that time has passed: leases that are over have ended).
+//!
+//! - A `Want` that is no upgrade closes the record until it is answered: a cached read may be traded.
+//! - `Open` answers what was wanted, and takes back a `Drain` that was not yet answered.
+//! - Guards are good as long as the last `Lease` of their server is, and the record is not `Lost`.
+
+mod ask;
+mod check;
+mod entry;
+mod link;
+mod local;
+mod recovery;
+mod refusal;
+mod remote;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ask::Over;
+use entry::{Records, Want};
+use link::Links;
+use recovery::Recovery;
+use remote::Grant;
+use route::Routes;
+
+use crate::bugs::Bugs;
+use crate::ids::{Owner, Seq, ServerId, SessionId};
+use crate::messages::{Handoff, LocalWait, ToNode, ToServer};
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::refusal::AcquireRefusal;
+use crate::slot::GroupSet;
+use crate::stay::{Stay, StayLimits};
+use crate::time::Tick;
+use crate::token::Token;
+
+/// What happens to a node's cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A server says something to a session of this node.
+    Message {
+        /// Which server.
+        server: ServerId,
+        /// Which of the node's sessions it is for; for another than the present one it changes nothing.
+        session: SessionId,
+        /// What it says.
+        message: ToNode,
+    },
+    /// These groups are served there, as far as the driver knows.
+    Route {
+        /// Which groups.
+        groups: GroupSet,
+        /// Where.
+        server: ServerId,
+    },
+    /// The way to this server is open, perhaps again: send what may have been lost.
+    Connected {
+        /// Which server.
+        server: ServerId,
+    },
+    /// The head of the local line needs the record. Again with other owners: they replace the earlier.
+    Want {
+        /// What.
+        record: Record,
+        /// How. Without `upgrade` no local thread holds the record while this is wanted.
+        mode: Mode,
+        /// A local thread reads, keeps reading, and waits to write.
+        upgrade: bool,
+        /// Who waits for it on this node.
+        owners: Vec<Owner>,
+    },
+    /// Nobody local waits for the record any more. (Who holds it goes on.)
+    Withdraw {
+        /// What.
+        record: Record,
+    },
+    /// After [`Output::Drain`]: the local threads that had to leave have left, and none enters.
+    Drained {
+        /// What.
+        record: Record,
+    },
+    /// After [`Output::Drain`]: it can't be answered at once. Again whenever this changes.
+    Busy {
+        /// What.
+        record: Record,
+        /// Owners that hold the record on this node.
+        holders: Vec<Owner>,
+        /// Waits between owners on this node, as far as they lead away from the holders.
+        waits: Vec<LocalWait>,
+    },
+    /// No local thread has used the record for a while: it may go back.
+    GiveBack {
+        /// What.
+        record: Record,
+    },
+    /// The node ends: close all sessions. Nothing is wanted or held after this.
+    Close,
+    /// Time has passed.
+    Tick,
+}
+
+/// What a node's cache wants done, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell a server.
+    Send {
+        /// Which.
+        server: ServerId,
+        /// In which session.
+        session: SessionId,
+        /// What.
+        message: ToServer,
+    },
+    /// Local threads may hold the record in this mode, as long as the lease with `server` stands. What
+    /// was wanted is thereby answered. May come again for a record that is open, with another mode,
+    /// token or server.
+    Open {
+        /// What.
+        record: Record,
+        /// How.
+        mode: Mode,
+        /// For the store behind the record.
+        token: Token,
+        /// Whose lease it rests on.
+        server: ServerId,
+    },
+    /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone: all if
+    /// `to` is nothing, the writers if it is reading (readers go on then). Turns may begin as long as
+    /// the stay lasts. A second one for the same record replaces the first.
+    Drain {
+        /// What.
+        record: Record,
+        /// What local threads may go on holding.
+        to: Option<Mode>,
+        /// How many turns may still begin.
+        stay: Stay,
+    },
+    /// The grant is void: its guards are lost, the record is closed, a drain is off. What was wanted is
+    /// still wanted.
+    Lost {
+        /// What.
+        record: Record,
+    },
+    /// What was wanted is refused and not wanted any more; what is held is still held.
+    Refused {
+        /// What.
+        record: Record,
+        /// Why.
+        why: AcquireRefusal,
+    },
+    /// The lease with this server stands until then, by this node's clock.
+    Lease {
+        /// Which server.
+        server: ServerId,
+        /// Its end.
+        until: Tick,
+    },
+    /// Find out who serves these groups, and say [`Input::Route`].
+    Locate {
+        /// Which groups.
+        groups: GroupSet,
+    },
+}
+
+/// Why an input of the driver is refused. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum WantRefusal {
+    /// The cache has as many records as it may; give some back.
+    TooManyRecords {
+        /// How many it may.
+        max: usize,
+    },
+    /// More owners than one acquire may name.
+    TooManyOwners {
+        /// How many it may.
+        max: usize,
+    },
+    /// An upgrade of what is not held for reading.
+    NotHeld,
+    /// Another thread of this node already waits to upgrade.
+    UpgradeConflict,
+    /// The record is not draining.
+    NotDraining,
+    /// The cache is closed.
+    Closed,
+}
+
+/// A node's choices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Drawn at random for each start of the process: the node's sessions are numbered from here.
+    pub first_session: SessionId,
+    /// The lease to ask for.
+    pub ttl: Duration,
+    /// How waits end.
+    pub handoff: Handoff,
+    /// After how long an unanswered message is sent again.
+    pub resend: Duration,
+    /// How long local threads may keep what others wait for.
+    pub stay: StayLimits,
+    /// How many records the cache may have.
+    pub records: usize,
+    /// How many owners an acquire or a report may name.
+    pub owners: usize,
+    /// For the tests of the simulator.
+    pub bugs: Bugs,
+}
+
+/// A node's cache of locks; see the [module](self).
+#[derive(Clone, Debug)]
+pub struct LockCache {
+    config: Config,
+    is_closed: bool,
+    /// The last number that was given out.
+    seq: Seq,
+    /// The last report's.
+    reports: u64,
+    next_session: SessionId,
+    links: Links,
+    routes: Routes,
+    records: Records,
+    recoveries: Vec<Recovery>,
+    /// Releases and cancels that wait for the end of a recovery.
+    deferred: BTreeMap<Record, Over>,
+}
+
+impl LockCache {
+    /// A cache with nothing in it.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            is_closed: false,
+            seq: Seq::NONE,
+            reports: 0,
+            next_session: config.first_session,
+            links: Links::default(),
+            routes: Routes::default(),
+            records: Records::default(),
+            recoveries: Vec::new(),
+            deferred: BTreeMap::new(),
+            config,
+        }
+    }
+
+    /// The one way in; see the [module](self) for how it is to be called.
+    pub fn handle(
+        &mut self,
+        now: Tick,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), WantRefusal> {
+        // A node that was paused must know that first.
+        self.end_leases(now, out);
+        self.end_recoveries(now, out);
+        if self.is_closed && input != Input::Tick {
+            return Err(WantRefusal::Closed);
+        }
+        match input {
+            Input::Message { server, session, message } => {
+                self.message(now, server, session, message, out);
+            }
+            Input::Route { groups, server } => self.route(now, groups, server, out),
+            Input::Connected { server } => self.connected(now, server, out),
+            Input::Want { record, mode, upgrade, owners } => {
+                self.want(now, &record, Want { mode, upgrade, owners }, out)?;
+            }
+            Input::Withdraw { record } => self.withdraw(&record, out),
+            Input::Drained { record } => self.drained(now, &record, out)?,
+            Input::Busy { record, holders, waits } => self.busy(&record, holders, waits, out)?,
+            Input::GiveBack { record } => self.give_back(&record, out),
+            Input::Close => self.close(out),
+            Input::Tick => self.send_again(now, out),
+        }
+        Ok(())
+    }
+
+    /// When [`Input::Tick`] is due.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Tick> {
+        let recovery = self.recoveries.iter().map(Recovery::next_deadline).min();
+        let others = [
+            self.links.next_deadline(),
+            self.records.next_resend(),
+            self.routes.locate_at(),
+            recovery,
+        ];
+        others.into_iter().flatten().min()
+    }
+
+    /// Whether a local thread may begin to use the record in this mode without a message.
+    #[must_use]
+    pub fn is_usable(&self, now: Tick, record: &Record, mode: Mode) -> bool {
+        let entry = self.records.get(record).filter(|entry| entry.is_open(mode));
+        let held = entry.and_then(|entry| entry.held);
+        held.and_then(|held| self.lease_until(held.rest.server)).is_some_and(|until| now < until)
+    }
+
+    /// The end of the lease with this server, if there is one.
+    #[must_use]
+    pub fn lease_until(&self, server: ServerId) -> Option<Tick> {
+        self.links.open(server).map(|link| link.until)
+    }
+
+    /// How many records are held, wanted or asked for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether nothing is held, wanted or asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sessions with servers, those included that are not open yet.
+    pub fn sessions(&self) -> impl Iterator<Item = (ServerId, SessionId)> {
+        self.links.iter().map(|(server, link)| (server, link.session))
+    }
+
+    fn message(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        session: SessionId,
+        message: ToNode,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(link) = self.links.get(server).filter(|link| link.session == session) else {
+            return;
+        };
+        if !link.is_open && !matches!(message, ToNode::Opened { .. }) {
+            return;
+        }
+        match message {
+            ToNode::Opened { terms } => self.opened(now, server, &terms, out),
+            ToNode::Alive { number } => self.alive(now, server, number, out),
+            ToNode::NoSession => self.session_lost(now, server, out),
+            ToNode::Serving(term) => self.serving(now, server, term, out),
+            ToNode::Recovered(term) => self.recovered(now, server, term, out),
+            ToNode::Unlisted { term, former } => self.unlisted(now, (server, former), term, out),
+            ToNode::Granted { record, seq, mode, token, give_back } => {
+                let grant = Grant { seq, mode, token, give_back };
+                self.granted(now, server, &record, grant, out);
+            }
+            ToNode::Queued { record, seq, ticket } => {
+                self.queued(now, server, &record, (seq, ticket), out);
+            }
+            ToNode::Retry { record, seq } => self.retry(now, server, &record, seq, out),
+            ToNode::Revoke { record, seq, wanted } => {
+                self.revoked(now, server, &record, (seq, wanted), out);
+            }
+            ToNode::Refused { record, seq, why } => {
+                self.refused(now, server, &record, (seq, why), out);
+            }
+            ToNode::Lost { record, seq } => self.grant_lost(now, &record, seq, out),
+        }
+    }
+
+    /// The driver knows who serves these groups.
+    fn route(&mut self, now: Tick, groups: GroupSet, server: ServerId, out: &mut Vec<Output>) {
+        self.routes.set(groups, server);
+        // Where records change their owner, it is asked for its terms if there is a session already.
+        let moves = self.records.which(|record, entry| {
+            groups.contains(record.group()) && entry.rests_elsewhere(server)
+        });
+        if !moves.is_empty() && self.links.open(server).is_some() {
+            self.say_open(server, out);
+        }
+        self.advance_all(now, out);
+    }
+
+    /// The way to a server is open again: whatever it may have missed is sent now.
+    fn connected(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+        self.keep(now, server, out);
+        self.reassert_due(now, Some(server), out);
+        for record in
+            self.records.which(|_, entry| entry.asked.is_some_and(|ask| ask.server == server))
+        {
+            self.acquire_again(now, &record, out);
+        }
+    }
+
+    /// Sends again what was not answered in time.
+    fn send_again(&mut self, now: Tick, out: &mut Vec<Output>) {
+        self.keep_links(now, out);
+        self.reassert_due(now, None, out);
+        for record in self.records.due(now) {
+            self.acquire_again(now, &record, out);
+        }
+        if self.routes.locate_at().is_some_and(|at| at <= now) {
+            let wanted = self.records.iter().filter(|(_, entry)| entry.want.is_some());
+            let groups = wanted.map(|(record, _)| record.group());
+            let missing = groups.filter(|&group| self.routes.server(group).is_none()).collect();
+            self.routes.miss_again(missing, now + self.config.resend);
+            if !missing.is_empty() {
+                out.push(Output::Locate { groups: missing });
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What servers say about records.
+
+use super::ask::Over;
+use super::entry::{Ask, Drain, Entry, Held, Place, Rest};
+use super::{LockCache, Output};
+use crate::bugs::Bug;
+use crate::ids::{Seq, ServerId};
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::refusal::AcquireRefusal;
+use crate::stay::Stay;
+use crate::time::Tick;
+use crate::token::{Ticket, Token};
+
+/// What a number is to this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Held,
+    Asked,
+    Over,
+}
+
+/// A grant, as it travelled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) seq: Seq,
+    pub(super) mode: Mode,
+    pub(super) token: Token,
+    pub(super) give_back: Option<Mode>,
+}
+
+impl LockCache {
+    /// An acquire is granted.
+    pub(super) fn granted(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        record: &Record,
+        grant: Grant,
+        out: &mut Vec<Output>,
+    ) {
+        let Grant { seq, mode, token, give_back } = grant;
+        // Of an owner that has been replaced: whoever came after it does not know of this grant.
+        let is_late = token.epoch() < self.routes.epoch(record.group());
+        match self.number(record, seq) {
+            Number::Held => {
+                if let Some(wanted) = give_back {
+                    self.drain(record, wanted, Stay::begin(now, self.config.stay), out);
+                }
+            }
+            _ if is_late => {}
+            Number::Asked => {
+                let revoked = self.records.take_ask(record).and_then(|ask| ask.revoked);
+                let rest = Rest { server, epoch: token.epoch() };
+                let held = Some(Held { mode, seq, granted: seq, token, rest });
+                *self.records.get_or_new(record) = Entry { held, ..Entry::default() };
+                self.say_opened(record, out);
+                if let Some(wanted) = give_back.max(revoked) {
+                    self.drain(record, wanted, Stay::over(), out);
+                }
+            }
+            Number::Over if self.config.bugs.has(Bug::StrayGrantKept) => {}
+            Number::Over => self.answer_over(server, record, seq, out),
+        }
+    }
+
+    /// An acquire waits in line.
+    pub(super) fn queued(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        record: &Record,
+        (seq, ticket): (Seq, Ticket),
+        out: &mut Vec<Output>,
+    ) {
+        match (self.number(record, seq), self.asked(record)) {
+            (Number::Asked, Some(ask)) if ask.server == server => {
+                let rest = Rest { server, epoch: self.routes.epoch(record.group()) };
+                let place = Some(Place { ticket, rest });
+                let resend_at = now + self.config.resend * 4;
+                self.records.put_ask(record, Ask { place, resend_at, ..ask });
+            }
+            (Number::Over, _) => self.answer_over(server, record, seq, out),
+            _ => {}
+        }
+    }
+
+    /// The record is reserved for an acquire.
+    pub(super) fn retry(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        record: &Record,
+        seq: Seq,
+        out: &mut Vec<Output>,
+    ) {
+        match self.number(record, seq) {
+            Number::Asked => self.acquire(now, record, out),
+            Number::Held => {}
+            Number::Over => self.answer_over(server, record, seq, out),
+        }
+    }
+
+    /// Somebody wants what was granted.
+    pub(super) fn revoked(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        record: &Record,
+        (seq, wanted): (Seq, Mode),
+        out: &mut Vec<Output>,
+    ) {
+        let stay = Stay::begin(now, self.config.stay);
+        if self.config.bugs.has(Bug::RevokeIgnoresSeq) && self.held(record).is_some() {
+            return self.drain(record, wanted, stay, out);
+        }
+        match (self.number(record, seq), self.asked(record)) {
+            (Number::Held, _) => self.drain(record, wanted, stay, out),
+            (Number::Asked, Some(_)) if self.config.bugs.has(Bug::EarlyRevokeForgotten) => {}
+            (Number::Asked, Some(ask)) => {
+                let revoked = ask.revoked.max(Some(wanted));
+                self.records.put_ask(record, Ask { revoked, ..ask });
+                self.acquire(now, record, out);
+            }
+            _ => self.answer_over(server, record, seq, out),
+        }
+    }
+
+    /// Has the local threads leave, as far as `wanted` needs it.
+    pub(super) fn drain(
+        &mut self,
+        record: &Record,
+        wanted: Mode,
+        stay: Stay,
+        out: &mut Vec<Output>,
+    ) {
+        let to = Mode::left_beside(wanted);
+        let Some(entry) = self.records.get_mut(record) else { return };
+        let Some(held) = entry.held.filter(|held| to.is_none_or(|to| !to.covers(held.mode))) else {
+            return;
+        };
+        let drain = match &mut entry.drain {
+            None => entry.drain.insert(Drain { to, stay, report: None }),
+            // The threads have been told already when the stay ends.
+            Some(drain) if drain.to > to => {
+                drain.to = to;
+                drain
+            }
+            Some(_) => return self.report(record, out),
+        };
+        out.push(Output::Drain { record: record.clone(), to, stay: drain.stay });
+        if self.config.bugs.has(Bug::DowngradeEarly) && to.is_some() {
+            let keep = Some(self.convert(record, held.seq));
+            self.end(held.rest.server, record, Over::release(held.seq, keep), out);
+        }
+    }
+
+    /// An acquire is refused.
+    pub(super) fn refused(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        record: &Record,
+        (seq, why): (Seq, AcquireRefusal),
+        out: &mut Vec<Output>,
+    ) {
+        // A server that is not asked any more refuses nothing.
+        if !self.asked(record).is_some_and(|ask| ask.seq == seq && ask.server == server) {
+            return;
+        }
+        match why {
+            AcquireRefusal::NotServed(_) => self.routes.forget(record.group(), server),
+            AcquireRefusal::StaleSeq => {
+                self.records.take_ask(record);
+            }
+            AcquireRefusal::NotHeld if self.held(record).is_some() => self.lose(record, out),
+            why => {
+                self.records.take_ask(record);
+                self.records.get_or_new(record).want = None;
+                out.push(Output::Refused { record: record.clone(), why });
+            }
+        }
+        self.records.tidy(record);
+        self.advance(now, record, out);
+    }
+
+    /// A grant is void, although the session lives.
+    pub(super) fn grant_lost(
+        &mut self,
+        now: Tick,
+        record: &Record,
+        seq: Seq,
+        out: &mut Vec<Output>,
+    ) {
+        // What the grant was converted to since then is void too.
+        if self.held(record).is_some_and(|held| (held.granted..=held.seq).contains(&seq)) {
+            self.lose(record, out);
+            self.advance(now, record, out);
+        }
+    }
+
+    /// The server speaks of a number that is over: says what is true instead.
+    fn answer_over(&mut self, server: ServerId, record: &Record, seq: Seq, out: &mut Vec<Output>) {
+        let over = match self.held(record) {
+            None => Over::release(seq, None),
+            Some(held) if held.seq > seq && held.mode == Mode::Read => {
+                Over::release(held.seq.before(), Some(held.seq))
+            }
+            // The server has ended the other number itself, when it granted the present one.
+            Some(held) if held.mode != Mode::Read => return,
+            // The upgrade under way will be answered for both.
+            Some(_) if self.asked(record).is_some() => return,
+            // An upgrade that was taken for refused.
+            Some(_) => Over::release(seq, Some(self.convert(record, seq))),
+        };
+        self.end(server, record, over, out);
+    }
+
+    fn number(&self, record: &Record, seq: Seq) -> Number {
+        match self.records.get(record) {
+            Some(Entry { held: Some(held), .. }) if held.seq == seq => Number::Held,
+            Some(Entry { asked: Some(ask), .. }) if ask.seq == seq => Number::Asked,
+            _ => Number::Over,
+        }
+    }
+
+    fn asked(&self, record: &Record) -> Option<Ask> {
+        self.records.get(record)?.asked
+    }
+}

@@ -1,0 +1,57 @@
+//! Bounds on what a server keeps for others, and its times.
+
+use std::time::Duration;
+
+use crate::bugs::Bugs;
+
+/// How much a server keeps, and for how long. Past a limit there is a refusal, and nothing is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions of a server.
+    pub sessions: usize,
+    /// Records of a table.
+    pub records: usize,
+    /// Grants and waits of one session in one table.
+    pub claims_per_session: usize,
+    /// Waiters for one record.
+    pub waiters_per_record: usize,
+    /// Owners that one acquire or one report names; the waits of a report.
+    pub owners: usize,
+    /// Steps of one search for a deadlock; a search that needs more finds nothing.
+    pub search_steps: usize,
+    /// The shortest lease of a session.
+    pub ttl_min: Duration,
+    /// The longest lease of a session.
+    pub ttl_max: Duration,
+    /// How long a record stays reserved after a retry.
+    pub reserve: Duration,
+    /// After how long an unanswered revoke is sent again.
+    pub resend: Duration,
+    /// For the tests of the simulator.
+    pub bugs: Bugs,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            sessions: 100_000,
+            records: 16_000_000,
+            claims_per_session: 1_000_000,
+            waiters_per_record: 100_000,
+            owners: 64,
+            search_steps: 10_000,
+            ttl_min: Duration::from_secs(1),
+            ttl_max: Duration::from_secs(300),
+            reserve: Duration::from_secs(1),
+            resend: Duration::from_millis(500),
+            bugs: Bugs::NONE,
+        }
+    }
+}
+
+/// What a lease is shortened by on the node, and lengthened by after a restart: a tenth of it. Clocks
+/// may then differ in rate by 5 % each way.
+#[must_use]
+pub fn margin(ttl: Duration) -> Duration {
+    ttl / 10
+}

@@ -1,0 +1,283 @@
+//! Why an input is refused: data to act upon, and the words for a person.
+//!
+//! A refused input has changed nothing.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::ids::Owner;
+use crate::slot::Group;
+use crate::token::Epoch;
+
+/// A refused input of a [`LockServer`](crate::LockServer).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// To do with the session: it can't be opened, or there is none.
+    Session(SessionRefusal),
+    /// An acquire.
+    Acquire(AcquireRefusal),
+    /// A release or a cancel.
+    Group(NotServed),
+    /// A report.
+    Report(ReportRefusal),
+    /// A re-assertion.
+    Reassert(ReassertRefusal),
+    /// A group could not be taken or given up.
+    Term(TermRefusal),
+}
+
+/// Why there is no such session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionRefusal {
+    /// It was never opened here, was closed, or its lease ended.
+    Unknown,
+    /// The lease asked for is not within the limits.
+    Lease {
+        /// The shortest allowed.
+        min: Duration,
+        /// The longest allowed.
+        max: Duration,
+    },
+    /// There are as many as may be.
+    TooMany {
+        /// How many may be.
+        max: usize,
+    },
+    /// It is open with another hand-off or lease.
+    Differs,
+    /// This server's own lease is over: it may answer for nobody.
+    Resting,
+}
+
+/// Why an acquire is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AcquireRefusal {
+    /// This server does not serve the record's group.
+    NotServed(NotServed),
+    /// This number is over: granted and released, cancelled, or too far behind. Take a new one.
+    StaleSeq,
+    /// Another session already waits to upgrade; both would wait for ever. The read is kept.
+    UpgradeConflict,
+    /// An upgrade of a read that this server does not know: it is lost.
+    NotHeld,
+    /// Granting it could never happen: these owners wait for each other in a circle.
+    Deadlock {
+        /// Each waits for the next, the last for the first.
+        cycle: Vec<Owner>,
+    },
+    /// The line for this record is as long as it may be.
+    TooManyWaiters {
+        /// How many may wait.
+        max: usize,
+    },
+    /// The session holds and waits for as many records as it may.
+    TooManyClaims {
+        /// How many it may.
+        max: usize,
+    },
+    /// The table is full of records.
+    TooManyRecords {
+        /// How many may be.
+        max: usize,
+    },
+    /// More owners than one acquire may name.
+    TooManyOwners {
+        /// How many it may.
+        max: usize,
+    },
+}
+
+/// This server does not serve a group now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NotServed {
+    /// Which group.
+    pub group: Group,
+}
+
+/// Why a report is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReportRefusal {
+    /// This server does not serve the record's group.
+    NotServed(NotServed),
+    /// More owners or waits than one report may name.
+    TooManyOwners {
+        /// How many it may.
+        max: usize,
+    },
+}
+
+impl From<NotServed> for ReportRefusal {
+    fn from(why: NotServed) -> Self {
+        Self::NotServed(why)
+    }
+}
+
+/// Why a re-assertion is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ReassertRefusal {
+    /// This server does not serve the group.
+    NotServed(NotServed),
+    /// The server's epoch of the group is another.
+    WrongEpoch {
+        /// The server's.
+        current: Epoch,
+    },
+    /// The former session is not on the list of those that may re-assert in this epoch.
+    NotListed,
+    /// Another session has come forward as the same former one.
+    Claimed,
+    /// The session re-asserts more than it may hold.
+    TooManyClaims {
+        /// How many it may.
+        max: usize,
+    },
+    /// The table is full of records.
+    TooManyRecords {
+        /// How many may be.
+        max: usize,
+    },
+    /// More owners than one acquire may name.
+    TooManyOwners {
+        /// How many it may.
+        max: usize,
+    },
+}
+
+/// Why a change of ownership is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TermRefusal {
+    /// Some of the groups are served here, or about to be.
+    AlreadyServed,
+    /// There is no epoch left above this one.
+    LastEpoch,
+    /// No write is under way with this number.
+    UnknownStore,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session(why) => why.fmt(f),
+            Self::Acquire(why) => why.fmt(f),
+            Self::Group(why) => why.fmt(f),
+            Self::Report(why) => why.fmt(f),
+            Self::Reassert(why) => why.fmt(f),
+            Self::Term(why) => why.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for SessionRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => {
+                f.write_str("no such session: it was closed or its lease ended; open a new one")
+            }
+            Self::Lease { min, max } => {
+                write!(f, "the lease of a session must be between {min:?} and {max:?}")
+            }
+            Self::TooMany { max } => write!(f, "there are {max} sessions, and no more are allowed"),
+            Self::Differs => f.write_str("the session is open with another lease or hand-off"),
+            Self::Resting => f.write_str(
+                "this server can't be sure that it still owns its groups; try again later",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for AcquireRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed(why) => why.fmt(f),
+            Self::StaleSeq => f.write_str("this seq is over; acquire again with a new one"),
+            Self::UpgradeConflict => f.write_str(
+                "another reader already waits to write, and each would wait for the other: \
+                 release the read, then acquire for writing",
+            ),
+            Self::NotHeld => f.write_str("the read to be upgraded is not held any more"),
+            Self::Deadlock { cycle } => {
+                f.write_str("deadlock: ")?;
+                for owner in cycle {
+                    write!(f, "{owner} waits for ")?;
+                }
+                match cycle.first() {
+                    Some(owner) => write!(f, "{owner}"),
+                    None => f.write_str("unknown owners"),
+                }
+            }
+            Self::TooManyWaiters { max } => {
+                write!(f, "{max} already wait for this record, and no more may")
+            }
+            Self::TooManyClaims { max } => {
+                write!(f, "the session has {max} records, and no more are allowed; release some")
+            }
+            Self::TooManyRecords { max } => full(f, *max),
+            Self::TooManyOwners { max } => owners(f, *max),
+        }
+    }
+}
+
+impl fmt::Display for NotServed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not served here now", self.group)
+    }
+}
+
+impl fmt::Display for ReportRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed(why) => why.fmt(f),
+            Self::TooManyOwners { max } => owners(f, *max),
+        }
+    }
+}
+
+impl fmt::Display for ReassertRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotServed(why) => why.fmt(f),
+            Self::WrongEpoch { current } => write!(f, "the group is in {current}"),
+            Self::NotListed => f.write_str("that session is not among those that may re-assert"),
+            Self::Claimed => f.write_str("another session has taken that one's place"),
+            Self::TooManyClaims { max } => {
+                write!(f, "the session re-asserts more than the {max} records it may hold")
+            }
+            Self::TooManyRecords { max } => full(f, *max),
+            Self::TooManyOwners { max } => owners(f, *max),
+        }
+    }
+}
+
+fn full(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
+    write!(f, "the server keeps {max} records, and no more are allowed")
+}
+
+fn owners(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
+    write!(f, "more than {max} owners are named")
+}
+
+impl fmt::Display for TermRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyServed => "some of these groups are served here already",
+            Self::LastEpoch => "the last epoch has been used",
+            Self::UnknownStore => "no write to storage has this number",
+        })
+    }
+}
+
+macro_rules! error {
+    ($($name:ident),*) => { $(
+        impl std::error::Error for $name {}
+    )* };
+}
+error!(
+    Refusal,
+    SessionRefusal, AcquireRefusal, NotServed, ReportRefusal, ReassertRefusal, TermRefusal
+);

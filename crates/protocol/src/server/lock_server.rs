@@ -1,0 +1,339 @@
+//! A whole server for one thread: the registry, the tables and the graph, put together.
+//!
+//! Call [`LockServer::handle`] with every input, then do all it put in `out`, in order; call it with
+//! [`Input::Tick`] no later than [`LockServer::next_deadline`]. `now` never goes back. A refused input
+//! has changed nothing; [`reply_to`] says what to answer to a refused message.
+
+use std::collections::VecDeque;
+
+use super::graph::{Victim, WaitGraph};
+use super::registry::{Registry, RegistryOutput, ToTables};
+use super::table::{LockTable, TableInput, TableOutput};
+use super::{Input, Output};
+use crate::bugs::Bug;
+use crate::ids::{SessionId, StoreId};
+use crate::limits::Limits;
+use crate::messages::{Term, ToNode, ToServer};
+use crate::record::Record;
+use crate::refusal::{AcquireRefusal, ReassertRefusal, Refusal, SessionRefusal};
+use crate::slot::{Group, GroupSet};
+use crate::time::Tick;
+
+use super::table::{RecordState, RecordView};
+
+/// The server side of the protocol.
+#[derive(Clone, Debug)]
+pub struct LockServer {
+    registry: Registry,
+    tables: Vec<LockTable>,
+    graph: WaitGraph,
+    own_until: Option<Tick>,
+    /// Writes that became durable while the server rested.
+    stored_late: Vec<StoreId>,
+    limits: Limits,
+    /// It rested when it was called last.
+    rests: bool,
+    from_registry: VecDeque<RegistryOutput>,
+    from_tables: Vec<TableOutput>,
+    /// An empty buffer, to be used again.
+    spare: Vec<TableOutput>,
+}
+
+impl LockServer {
+    /// A server that serves nothing yet, with this many tables. `key` should be drawn at random, see
+    /// [`LockTable::new`].
+    #[must_use]
+    pub fn new(limits: Limits, tables: usize, key: u64) -> Self {
+        assert!((1..=256).contains(&tables), "a server has 1 to 256 tables");
+        let shard = |table: usize| -> GroupSet {
+            (0..=u8::MAX)
+                .map(Group)
+                .filter(|group| usize::from(group.0) % tables == table)
+                .collect()
+        };
+        Self {
+            registry: Registry::new(limits.clone(), (0..tables).map(shard).collect()),
+            tables: (0..tables).map(|_| LockTable::new(limits.clone(), key)).collect(),
+            graph: WaitGraph::new(limits.search_steps),
+            own_until: None,
+            stored_late: Vec::new(),
+            limits,
+            rests: false,
+            from_registry: VecDeque::new(),
+            from_tables: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// One step.
+    pub fn handle(
+        &mut self,
+        now: Tick,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Refusal> {
+        if let Input::Own { until } = input {
+            self.own_until = until;
+        }
+        self.rests = self.is_resting(now);
+        if self.rests {
+            return self.handle_resting(now, input, out);
+        }
+        self.registry.expire(now, &mut self.from_registry);
+        for store in std::mem::take(&mut self.stored_late) {
+            // It was under way when it came; if it is not any more, its groups were left.
+            let _ = self.registry.stored(now, store, &mut self.from_registry);
+        }
+        for table in &mut self.tables {
+            if table.next_deadline().is_some_and(|tick| tick <= now) {
+                table.handle(now, TableInput::Tick, &mut self.from_tables)?;
+            }
+        }
+        self.settle(now, out);
+        let result = self.step(now, input, out);
+        self.settle(now, out);
+        result
+    }
+
+    /// Past its own lease the server decides nothing; it only remembers what became durable.
+    fn handle_resting(
+        &mut self,
+        now: Tick,
+        input: Input,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Refusal> {
+        match input {
+            Input::Own { .. } | Input::Tick => {}
+            Input::Leave { groups } => self.leave(now, groups, out),
+            Input::Stored { store } => self.stored_late.push(store),
+            Input::Message { .. } | Input::Take { .. } => {
+                return Err(Refusal::Session(SessionRefusal::Resting));
+            }
+        }
+        Ok(())
+    }
+
+    /// When to call again with [`Input::Tick`] at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Tick> {
+        let tables = self.tables.iter().filter_map(LockTable::next_deadline);
+        let next = tables.chain(self.registry.next_deadline()).min()?;
+        let over = self.own_until.is_some_and(|until| next >= until);
+        (!over && !self.rests).then_some(next)
+    }
+
+    /// Whether the server's own lease is over.
+    #[must_use]
+    pub fn is_resting(&self, now: Tick) -> bool {
+        self.own_until.is_some_and(|until| now >= until) && !self.limits.bugs.has(Bug::ZombieServes)
+    }
+
+    fn step(&mut self, now: Tick, input: Input, sent: &mut Vec<Output>) -> Result<(), Refusal> {
+        let out = &mut self.from_registry;
+        match input {
+            Input::Message { session, message } => match message {
+                ToServer::Open { ttl, handoff } => {
+                    self.registry.open(now, session, ttl, handoff, out).map_err(Refusal::Session)
+                }
+                ToServer::KeepAlive { number } => {
+                    self.registry.keep_alive(now, session, number, out).map_err(Refusal::Session)
+                }
+                ToServer::Close => self.registry.close(session, out).map_err(Refusal::Session),
+                message => self.pass_on(now, session, message),
+            },
+            Input::Take { groups, above, listed } => {
+                self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)
+            }
+            Input::Stored { store } => self.registry.stored(now, store, out).map_err(Refusal::Term),
+            Input::Leave { groups } => {
+                self.leave(now, groups, sent);
+                Ok(())
+            }
+            Input::Own { .. } | Input::Tick => Ok(()),
+        }
+    }
+
+    /// A message about a record, or about the groups of one table.
+    fn pass_on(&mut self, now: Tick, session: SessionId, message: ToServer) -> Result<(), Refusal> {
+        if !self.registry.is_open(session) {
+            return Err(Refusal::Session(SessionRefusal::Unknown));
+        }
+        let Some(group) = group_of(&message) else { return Ok(()) };
+        let table = self.table_of(group);
+        let input = TableInput::Message { session, message };
+        self.tables[table].handle(now, input, &mut self.from_tables)
+    }
+
+    fn table_of(&self, group: Group) -> usize {
+        usize::from(group.0) % self.tables.len()
+    }
+
+    /// Passes what the parts have to say to each other, until they have nothing more to say. What the
+    /// tables said goes out before what the registry says next.
+    fn settle(&mut self, now: Tick, out: &mut Vec<Output>) {
+        loop {
+            while !self.from_tables.is_empty() {
+                let mut said =
+                    std::mem::replace(&mut self.from_tables, std::mem::take(&mut self.spare));
+                for said in said.drain(..) {
+                    self.table_said(now, said, out);
+                }
+                self.spare = said;
+            }
+            match self.from_registry.pop_front() {
+                None => return,
+                Some(RegistryOutput::Out(output)) => out.push(output),
+                Some(RegistryOutput::Tables(said)) => self.tell_tables(now, said),
+            }
+        }
+    }
+
+    fn table_said(&mut self, now: Tick, said: TableOutput, out: &mut Vec<Output>) {
+        match said {
+            TableOutput::Send { session, message } => out.push(Output::Send { session, message }),
+            TableOutput::Recovered { former } => {
+                self.registry.recovered(former, &mut self.from_registry);
+            }
+            TableOutput::Fact(fact) => {
+                if let Some(Victim { session, seq, record, cycle }) = self.graph.handle(fact) {
+                    let table = self.table_of(record.group());
+                    self.tell(now, table, TableInput::Refuse { session, record, seq, cycle });
+                }
+            }
+            TableOutput::Behind { groups, above } => {
+                self.registry.leave(groups);
+                self.tell_all(now, &TableInput::Leave { groups });
+                out.push(Output::Behind { groups, above });
+            }
+        }
+    }
+
+    fn tell_tables(&mut self, now: Tick, said: ToTables) {
+        match said {
+            ToTables::Began { session, handoff } => {
+                self.tell_all(now, &TableInput::Began { session, handoff });
+            }
+            ToTables::Ended { session } => self.tell_all(now, &TableInput::Ended { session }),
+            ToTables::Begin { term, listed } => {
+                let group = term.groups.iter().next().expect("a term has groups");
+                self.tell(now, self.table_of(group), TableInput::Begin { term, listed });
+            }
+        }
+    }
+
+    fn tell_all(&mut self, now: Tick, input: &TableInput) {
+        for table in 0..self.tables.len() {
+            self.tell(now, table, input.clone());
+        }
+    }
+
+    fn tell(&mut self, now: Tick, table: usize, input: TableInput) {
+        let told = self.tables[table].handle(now, input, &mut self.from_tables);
+        told.expect("a table refuses nothing but messages");
+    }
+
+    fn leave(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
+        self.registry.leave(groups);
+        self.tell_all(now, &TableInput::Leave { groups });
+        self.settle(now, out);
+    }
+
+    /// Number of sessions, in whatever state.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.registry.len()
+    }
+
+    /// Number of records that somebody holds or waits for.
+    #[must_use]
+    pub fn records(&self) -> usize {
+        self.tables.iter().map(LockTable::records).sum()
+    }
+
+    /// Number of grants and waits.
+    #[must_use]
+    pub fn claims(&self) -> usize {
+        self.tables.iter().map(LockTable::claims).sum()
+    }
+
+    /// What is served.
+    #[must_use]
+    pub fn terms(&self) -> &[Term] {
+        self.registry.terms()
+    }
+
+    /// Whether some term still waits for re-assertions.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.tables.iter().any(LockTable::is_recovering)
+    }
+
+    /// Whether nobody waits for or is reported to hold anything, as far as owners are named.
+    #[must_use]
+    pub fn graph_is_empty(&self) -> bool {
+        self.graph.is_empty()
+    }
+
+    /// The state of one record.
+    #[must_use]
+    pub fn state(&self, record: &Record) -> RecordState {
+        self.tables[self.table_of(record.group())].state(record)
+    }
+
+    /// All records of all tables, by name within each.
+    #[must_use]
+    pub fn views(&self) -> Vec<RecordView> {
+        self.tables.iter().flat_map(LockTable::views).collect()
+    }
+
+    /// Panics if an invariant of a table does not hold. For tests: it looks at everything.
+    pub fn check(&self) {
+        self.tables.iter().for_each(LockTable::check);
+    }
+}
+
+/// The group by which a message finds its table.
+fn group_of(message: &ToServer) -> Option<Group> {
+    match message {
+        ToServer::Acquire { record, .. }
+        | ToServer::Release { record, .. }
+        | ToServer::Cancel { record, .. }
+        | ToServer::Report { record, .. }
+        | ToServer::Reassert { record, .. } => Some(record.group()),
+        ToServer::Reasserted { groups, .. } => groups.iter().next(),
+        ToServer::Open { .. } | ToServer::KeepAlive { .. } | ToServer::Close => None,
+    }
+}
+
+/// What to tell the node whose message was refused.
+#[must_use]
+pub fn reply_to(message: &ToServer, refusal: &Refusal) -> Option<ToNode> {
+    match (message, refusal) {
+        (_, Refusal::Session(SessionRefusal::Unknown)) => Some(ToNode::NoSession),
+        (ToServer::Acquire { record, seq, .. }, Refusal::Acquire(why)) => {
+            Some(ToNode::Refused { record: record.clone(), seq: *seq, why: why.clone() })
+        }
+        (
+            ToServer::Reassert { record, former, epoch, .. },
+            Refusal::Reassert(ReassertRefusal::NotListed | ReassertRefusal::Claimed),
+        ) => {
+            let groups = GroupSet::from_iter([record.group()]);
+            Some(ToNode::Unlisted { term: Term { groups, epoch: *epoch }, former: *former })
+        }
+        (
+            ToServer::Reasserted { groups, epoch, former, .. },
+            Refusal::Reassert(ReassertRefusal::NotListed | ReassertRefusal::Claimed),
+        ) => {
+            let term = Term { groups: *groups, epoch: *epoch };
+            Some(ToNode::Unlisted { term, former: *former })
+        }
+        (
+            ToServer::Reassert { record, seq, .. },
+            Refusal::Reassert(ReassertRefusal::NotServed(why)),
+        ) => {
+            let why = AcquireRefusal::NotServed(*why);
+            Some(ToNode::Refused { record: record.clone(), seq: *seq, why })
+        }
+        _ => None,
+    }
+}

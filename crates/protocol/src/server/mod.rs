@@ -1,0 +1,138 @@
+//! The server side: sessions with their leases, tables of records, a graph of who waits for whom.
+//!
+//! | part | what it knows | how many |
+//! |---|---|---|
+//! | [`Registry`](registry::Registry) | sessions, leases, terms; all that is durable | one a server |
+//! | [`LockTable`] | the records of its groups: holders, waiters, recovery | one a shard |
+//! | [`WaitGraph`] | owners that wait for owners | one a server |
+//! | [`LockServer`] | the three put together, for one thread | |
+//!
+//! The parts speak to each other by inputs and outputs as well, so that a driver may give each shard a
+//! thread of its own.
+
+mod claims;
+mod graph;
+mod lock_server;
+mod names;
+pub mod registry;
+pub mod table;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::time::Duration;
+
+use crate::ids::{SessionId, StoreId};
+use crate::messages::{Handoff, Term, ToNode, ToServer};
+use crate::slot::GroupSet;
+use crate::time::Tick;
+use crate::token::Epoch;
+
+pub use graph::{Fact, Victim, WaitGraph};
+pub use lock_server::{LockServer, reply_to};
+pub use table::LockTable;
+
+/// What happens to a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A session's node says something.
+    Message {
+        /// Whose session.
+        session: SessionId,
+        /// What it says.
+        message: ToServer,
+    },
+    /// Serve these groups from now on: nobody else does.
+    Take {
+        /// Which.
+        groups: GroupSet,
+        /// The highest epoch that any of them ever had.
+        above: Epoch,
+        /// The sessions in the store of their former owner.
+        listed: Vec<Listed>,
+    },
+    /// Serve these groups no more.
+    Leave {
+        /// Which.
+        groups: GroupSet,
+    },
+    /// The server's own lease with its cluster; past it the server answers nobody.
+    Own {
+        /// Its end; none if the server is alone.
+        until: Option<Tick>,
+    },
+    /// A write to storage is durable.
+    Stored {
+        /// Which.
+        store: StoreId,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// A session that was in the store when a term began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Which.
+    pub session: SessionId,
+    /// Its lease.
+    pub ttl: Duration,
+    /// How its waits end.
+    pub handoff: Handoff,
+    /// It is a session with this server, from before a restart; otherwise with another one, and its
+    /// node has to open a session here to speak for it.
+    pub here: bool,
+}
+
+/// What a server wants done, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Tell a session's node.
+    Send {
+        /// Whose session.
+        session: SessionId,
+        /// What.
+        message: ToNode,
+    },
+    /// Make it durable, and come back with [`Input::Stored`]. Try until it is.
+    Store {
+        /// Names it.
+        store: StoreId,
+        /// What.
+        what: Store,
+    },
+    /// The session has ended, and nothing of it is left.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// A node has shown a later epoch, or the tokens of this one are used up: these groups are not
+    /// served until they are taken again, above this epoch.
+    Behind {
+        /// Which.
+        groups: GroupSet,
+        /// The highest epoch known now.
+        above: Epoch,
+    },
+}
+
+/// What is durable: epochs and sessions, nothing per grant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// These groups are in this epoch.
+    Epoch(Term),
+    /// The session is open with this server.
+    Session {
+        /// Which.
+        session: SessionId,
+        /// Its lease.
+        ttl: Duration,
+        /// How its waits end.
+        handoff: Handoff,
+    },
+    /// The session is over: no owner may find it any more.
+    Forget {
+        /// Which.
+        session: SessionId,
+    },
+}

@@ -1,0 +1,134 @@
+//! The records of a table by name: a slab, and a hash table of indices into it.
+//!
+//! The hash is keyed by a number that the driver draws, so that nobody who chooses names can make
+//! them collide. Nothing ever walks the hash table, so its order decides nothing.
+
+use std::hash::{DefaultHasher, Hasher as _};
+
+use hashbrown::HashTable;
+use slab::Slab;
+
+use super::claims::{ClaimIx, List, RecordIx};
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::slot::Group;
+use crate::time::Tick;
+
+/// A record with at least one claim. Two neighbouring cache lines.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct Entry {
+    pub(super) name: Record,
+    pub(super) holders: List,
+    pub(super) readers: List,
+    pub(super) writers: List,
+    pub(super) upgrader: ClaimIx,
+    pub(super) group: Group,
+    /// A writer has left: the readers that wait now go before the next writer.
+    pub(super) readers_due: bool,
+    /// Every holder in the way of this mode was told so.
+    pub(super) revoked: Option<Mode>,
+    /// Its revokes are sent again then.
+    pub(super) alarm: Option<Tick>,
+}
+
+const _: () = assert!(size_of::<Entry>() == 128);
+
+impl Entry {
+    pub(super) fn waiters(&self) -> u32 {
+        self.readers.len + self.writers.len + u32::from(self.upgrader.some().is_some())
+    }
+
+    pub(super) fn is_unused(&self) -> bool {
+        self.holders.is_empty() && self.waiters() == 0
+    }
+
+    /// The strongest wish of those who wait.
+    pub(super) fn wanted(&self) -> Option<Mode> {
+        if !self.writers.is_empty() || self.upgrader.some().is_some() {
+            Some(Mode::Write)
+        } else if !self.readers.is_empty() {
+            Some(Mode::Read)
+        } else {
+            None
+        }
+    }
+}
+
+/// All records of a table.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    entries: Slab<Entry>,
+    index: HashTable<u32>,
+    key: u64,
+}
+
+impl Names {
+    pub(super) fn new(key: u64) -> Self {
+        Self { entries: Slab::new(), index: HashTable::new(), key }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn get(&self, ix: RecordIx) -> &Entry {
+        &self.entries[ix.key()]
+    }
+
+    pub(super) fn get_mut(&mut self, ix: RecordIx) -> &mut Entry {
+        &mut self.entries[ix.key()]
+    }
+
+    /// The entry, if the index is one; timers may outlive their record.
+    pub(super) fn try_get_mut(&mut self, ix: RecordIx) -> Option<&mut Entry> {
+        self.entries.get_mut(ix.key())
+    }
+
+    pub(super) fn find(&self, name: &Record) -> Option<RecordIx> {
+        let hash = hash_of(self.key, name);
+        let found = self.index.find(hash, |&ix| self.entries[ix as usize].name == *name)?;
+        Some(RecordIx::new(*found as usize))
+    }
+
+    pub(super) fn insert(&mut self, name: Record, group: Group) -> RecordIx {
+        let hash = hash_of(self.key, &name);
+        let key = self.entries.insert(Entry {
+            name,
+            holders: List::EMPTY,
+            readers: List::EMPTY,
+            writers: List::EMPTY,
+            upgrader: ClaimIx::NONE,
+            group,
+            readers_due: false,
+            revoked: None,
+            alarm: None,
+        });
+        let ix = RecordIx::new(key);
+        let (entries, seed) = (&self.entries, self.key);
+        let rehash = |&ix: &u32| hash_of(seed, &entries[ix as usize].name);
+        self.index.insert_unique(hash, key as u32, rehash);
+        ix
+    }
+
+    pub(super) fn remove(&mut self, ix: RecordIx) -> Entry {
+        let entry = self.entries.remove(ix.key());
+        let hash = hash_of(self.key, &entry.name);
+        let found = self.index.find_entry(hash, |&other| other as usize == ix.key());
+        found.expect("a record in the slab is in the index").remove();
+        entry
+    }
+
+    /// All of them, in an order that only depends on what happened before.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (RecordIx, &Entry)> {
+        self.entries.iter().map(|(key, entry)| (RecordIx::new(key), entry))
+    }
+}
+
+/// SipHash of the key and the name.
+fn hash_of(key: u64, name: &Record) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(key);
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}

@@ -1,0 +1,394 @@
+//! Sessions and terms: everything of a server that is durable, and every lease.
+//!
+//! # States of a session
+//!
+//! | state | in the store | lease | what it may do |
+//! |---|---|---|---|
+//! | Opening | being written | – | nothing; `Opened` follows when it is durable |
+//! | Open | yes | from the last keep-alive's arrival | everything |
+//! | Open, unrecovered | yes | full TTL + margin from the term's start, not extended | re-assert |
+//! | Former | yes, another server's | the same | be spoken for |
+//! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
+//!
+//! # Invariants
+//!
+//! - **R1** a session is durable before it is answered, and so before its first grant.
+//! - **R2** an expired session's entry is deleted before [`ToTables::Ended`].
+//! - **R3** a term's epoch is durable before it begins.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::{Listed, Output, Store};
+use crate::bugs::Bug;
+use crate::ids::{SessionId, StoreId};
+use crate::limits::{Limits, margin};
+use crate::messages::{Handoff, Term, ToNode};
+use crate::refusal::{SessionRefusal, TermRefusal};
+use crate::slot::GroupSet;
+use crate::time::Tick;
+use crate::token::Epoch;
+
+/// What the registry wants told to the tables, in order, before anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToTables {
+    /// To all: a session may use them.
+    Began {
+        /// Which.
+        session: SessionId,
+        /// How its waits end.
+        handoff: Handoff,
+    },
+    /// To all: a session is over.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// To the table of these groups: a term begins.
+    Begin {
+        /// Which.
+        term: Term,
+        /// Who may re-assert.
+        listed: Vec<SessionId>,
+    },
+}
+
+/// What a registry wants done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegistryOutput {
+    /// For the tables.
+    Tables(ToTables),
+    /// For the driver.
+    Out(Output),
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    ttl: Duration,
+    handoff: Handoff,
+    state: State,
+    until: Tick,
+    /// Terms in which it has yet to re-assert.
+    unrecovered: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Opening,
+    Open,
+    Former,
+    Ending,
+}
+
+/// A write to storage that is under way.
+#[derive(Clone, Debug)]
+enum Pending {
+    Epoch { terms: Vec<Term>, listed: Vec<Listed> },
+    Session(SessionId),
+    Forget(SessionId),
+}
+
+/// The sessions and terms of a server.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    limits: Limits,
+    /// The groups of each table; a term is split among them.
+    shards: Vec<GroupSet>,
+    sessions: BTreeMap<SessionId, Session>,
+    leases: BTreeSet<(Tick, SessionId)>,
+    terms: Vec<Term>,
+    /// Groups whose epoch is being stored.
+    taking: GroupSet,
+    stores: BTreeMap<StoreId, Pending>,
+    last_store: u64,
+}
+
+impl Registry {
+    /// A registry with no session, for tables with these groups.
+    #[must_use]
+    pub fn new(limits: Limits, shards: Vec<GroupSet>) -> Self {
+        Self {
+            limits,
+            shards,
+            sessions: BTreeMap::new(),
+            leases: BTreeSet::new(),
+            terms: Vec::new(),
+            taking: GroupSet::EMPTY,
+            stores: BTreeMap::new(),
+            last_store: 0,
+        }
+    }
+
+    /// When a lease ends next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Tick> {
+        self.leases.first().map(|&(tick, _)| tick)
+    }
+
+    /// Number of sessions, in whatever state.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is no session.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// Whether the session may use the tables.
+    #[must_use]
+    pub fn is_open(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|session| session.state == State::Open)
+    }
+
+    /// What is served now.
+    #[must_use]
+    pub fn terms(&self) -> &[Term] {
+        &self.terms
+    }
+
+    /// Ends the leases whose time has come. Call it before anything else happens at `now`.
+    pub fn expire(&mut self, now: Tick, out: &mut VecDeque<RegistryOutput>) {
+        while let Some(&(tick, session)) = self.leases.first()
+            && tick <= now
+        {
+            if self.limits.bugs.has(Bug::ForgetNotStored) {
+                out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
+            }
+            self.end(session, out);
+        }
+    }
+
+    /// A node opens a session, perhaps again.
+    pub fn open(
+        &mut self,
+        now: Tick,
+        id: SessionId,
+        ttl: Duration,
+        handoff: Handoff,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), SessionRefusal> {
+        if let Some(known) = self.sessions.get(&id) {
+            return match known.state {
+                State::Former | State::Ending => Err(SessionRefusal::Unknown),
+                _ if (known.ttl, known.handoff) != (ttl, handoff) => Err(SessionRefusal::Differs),
+                State::Opening => Ok(()),
+                State::Open => {
+                    self.send(id, ToNode::Opened { terms: self.terms.clone() }, out);
+                    Ok(())
+                }
+            };
+        }
+        let Limits { ttl_min, ttl_max, sessions, .. } = self.limits;
+        if ttl < ttl_min || ttl > ttl_max {
+            return Err(SessionRefusal::Lease { min: ttl_min, max: ttl_max });
+        }
+        if self.sessions.len() >= sessions {
+            return Err(SessionRefusal::TooMany { max: sessions });
+        }
+        let state = State::Opening;
+        self.sessions.insert(id, Session { ttl, handoff, state, until: now, unrecovered: 0 });
+        self.store(Pending::Session(id), Store::Session { session: id, ttl, handoff }, out);
+        if self.limits.bugs.has(Bug::SessionNotStored) {
+            self.opened(now, id, out);
+        }
+        Ok(())
+    }
+
+    /// A node lives.
+    pub fn keep_alive(
+        &mut self,
+        now: Tick,
+        id: SessionId,
+        number: u64,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), SessionRefusal> {
+        let session = self.sessions.get_mut(&id).filter(|session| session.state == State::Open);
+        let session = session.ok_or(SessionRefusal::Unknown)?;
+        if session.unrecovered > 0 {
+            for term in self.terms.clone() {
+                self.send(id, ToNode::Serving(term), out);
+            }
+            return Ok(());
+        }
+        self.leases.remove(&(session.until, id));
+        session.until = session.until.max(now + session.ttl);
+        self.leases.insert((session.until, id));
+        self.send(id, ToNode::Alive { number }, out);
+        Ok(())
+    }
+
+    /// A node ends its session: its records may go on at once, since it says so itself.
+    pub fn close(
+        &mut self,
+        id: SessionId,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), SessionRefusal> {
+        if !self.is_open(id) {
+            return Err(SessionRefusal::Unknown);
+        }
+        out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
+        self.end(id, out);
+        Ok(())
+    }
+
+    /// Serve these groups, above this epoch, as soon as that is durable.
+    pub fn take(
+        &mut self,
+        now: Tick,
+        groups: GroupSet,
+        above: Epoch,
+        listed: Vec<Listed>,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), TermRefusal> {
+        let served = self.terms.iter().fold(self.taking, |all, term| all.or(term.groups));
+        if !served.and(groups).is_empty() {
+            return Err(TermRefusal::AlreadyServed);
+        }
+        let epoch = above.next().ok_or(TermRefusal::LastEpoch)?;
+        let parts = self.shards.iter().map(|shard| shard.and(groups));
+        let terms: Vec<_> =
+            parts.filter(|part| !part.is_empty()).map(|groups| Term { groups, epoch }).collect();
+        self.taking = self.taking.or(groups);
+        if self.limits.bugs.has(Bug::EpochNotStored) {
+            self.begin(now, &terms, &listed, out);
+            self.store(
+                Pending::Epoch { terms: Vec::new(), listed: Vec::new() },
+                Store::Epoch(Term { groups, epoch }),
+                out,
+            );
+            return Ok(());
+        }
+        self.store(Pending::Epoch { terms, listed }, Store::Epoch(Term { groups, epoch }), out);
+        Ok(())
+    }
+
+    /// Serve these groups no more.
+    pub fn leave(&mut self, groups: GroupSet) {
+        for term in &mut self.terms {
+            term.groups = term.groups.without(groups);
+        }
+        self.terms.retain(|term| !term.groups.is_empty());
+        self.taking = self.taking.without(groups);
+        for pending in self.stores.values_mut() {
+            if let Pending::Epoch { terms, .. } = pending {
+                terms.iter_mut().for_each(|term| term.groups = term.groups.without(groups));
+                terms.retain(|term| !term.groups.is_empty());
+            }
+        }
+    }
+
+    /// A write is durable.
+    pub fn stored(
+        &mut self,
+        now: Tick,
+        store: StoreId,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), TermRefusal> {
+        match self.stores.remove(&store).ok_or(TermRefusal::UnknownStore)? {
+            Pending::Epoch { terms, listed } => self.begin(now, &terms, &listed, out),
+            Pending::Session(id) => self.opened(now, id, out),
+            Pending::Forget(session) => {
+                self.sessions.remove(&session);
+                out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
+                out.push_back(RegistryOutput::Out(Output::Ended { session }));
+            }
+        }
+        Ok(())
+    }
+
+    /// A listed session has re-asserted all it had in one term.
+    pub fn recovered(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.unrecovered = session.unrecovered.saturating_sub(1);
+        if session.unrecovered == 0 && session.state == State::Former {
+            self.end(id, out);
+        }
+    }
+
+    /// R1 holds now.
+    fn opened(&mut self, now: Tick, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.state != State::Opening {
+            return;
+        }
+        session.state = State::Open;
+        session.until = now + session.ttl;
+        self.leases.insert((session.until, id));
+        let handoff = session.handoff;
+        out.push_back(RegistryOutput::Tables(ToTables::Began { session: id, handoff }));
+        self.send(id, ToNode::Opened { terms: self.terms.clone() }, out);
+    }
+
+    /// R3 holds now: the terms begin, and those on the list get their time to come back.
+    fn begin(
+        &mut self,
+        now: Tick,
+        terms: &[Term],
+        listed: &[Listed],
+        out: &mut VecDeque<RegistryOutput>,
+    ) {
+        self.taking = terms.iter().fold(self.taking, |rest, term| rest.without(term.groups));
+        let count = u32::try_from(terms.len()).expect("there are at most 256 terms");
+        for one in listed {
+            let until = now + (one.ttl + margin(one.ttl));
+            let session = self.sessions.entry(one.session).or_insert_with(|| Session {
+                ttl: one.ttl,
+                handoff: one.handoff,
+                state: if one.here { State::Open } else { State::Former },
+                until,
+                unrecovered: 0,
+            });
+            if session.state == State::Ending {
+                continue;
+            }
+            let until = if self.limits.bugs.has(Bug::RestartForgetsLeases) { now } else { until };
+            self.leases.remove(&(session.until, one.session));
+            session.until = session.until.max(until);
+            if self.limits.bugs.has(Bug::RestartForgetsLeases) {
+                session.until = until;
+            }
+            self.leases.insert((session.until, one.session));
+            session.unrecovered += count;
+            if session.state == State::Open {
+                let (session, handoff) = (one.session, session.handoff);
+                out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));
+            }
+        }
+        let listed: Vec<_> = listed.iter().map(|one| one.session).collect();
+        for &term in terms {
+            let listed = listed.clone();
+            out.push_back(RegistryOutput::Tables(ToTables::Begin { term, listed }));
+            self.terms.push(term);
+        }
+        let open = |session: &Session| session.state == State::Open;
+        let open: Vec<_> =
+            self.sessions.iter().filter(|(_, session)| open(session)).map(|(&id, _)| id).collect();
+        for id in open {
+            for &term in terms {
+                self.send(id, ToNode::Serving(term), out);
+            }
+        }
+    }
+
+    /// The session is over: deletes its entry; [`Registry::stored`] does the rest.
+    fn end(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        let session = self.sessions.get_mut(&id).expect("a session that ends is known");
+        self.leases.remove(&(session.until, id));
+        session.state = State::Ending;
+        self.store(Pending::Forget(id), Store::Forget { session: id }, out);
+    }
+
+    fn store(&mut self, pending: Pending, what: Store, out: &mut VecDeque<RegistryOutput>) {
+        self.last_store += 1;
+        let store = StoreId(self.last_store);
+        self.stores.insert(store, pending);
+        out.push_back(RegistryOutput::Out(Output::Store { store, what }));
+    }
+
+    fn send(&self, session: SessionId, message: ToNode, out: &mut VecDeque<RegistryOutput>) {
+        out.push_back(RegistryOutput::Out(Output::Send { session, message }));
+    }
+}

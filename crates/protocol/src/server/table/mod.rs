@@ -1,0 +1,581 @@
+//! The records of some groups: who holds them, who waits, and who is next.
+//!
+//! Call [`LockTable::handle`] with every input, then do all it put in `out`, in order; call it with
+//! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A refused
+//! input has changed nothing. No step takes longer for more records; a step on one record takes longer
+//! for more claims there only if the session has many too.
+//!
+//! # States of a record
+//!
+//! | state | holders | waiters |
+//! |---|---|---|
+//! | Free | none | none; the record is forgotten |
+//! | Shared | readers | none |
+//! | Shared, wanted | readers | a writer or an upgrader, perhaps readers behind |
+//! | Alone | one writer | none |
+//! | Alone, wanted | one writer | any |
+//! | Reserved | at least one has a retry | any |
+//! | Recovering | as re-asserted | as re-asserted, or new; nothing is granted |
+//!
+//! # Invariants
+//!
+//! - **I1** a writer among the holders is the only holder.
+//! - **I2** a session has at most one holding and one waiting claim at a record, and the waiting one
+//!   has the higher seq.
+//! - **I3** an upgrader's session is among the holders, reading (in a recovery: by its end).
+//! - **I4** outside of a recovery, whoever waits is in the way of a holder or of someone before it.
+//! - **I5** every holder in the way of [`Entry::revoked`] was told so under its present seq.
+//! - **I6** a record without claims is not kept.
+//!
+//! # Transitions
+//!
+//! | id | input | what happens |
+//! |---|---|---|
+//! | T1 | acquire, new seq | what the session had there is over; it gets in line; *schedule* |
+//! | T2 | acquire, upgrade | to the head of the line with its read in hand; *schedule* |
+//! | T3 | acquire, known seq | the same answer again; a reservation is taken up |
+//! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule* |
+//! | T5 | session ended | all its claims are over; *schedule* each record |
+//! | T6 | alarm | late reservations go to the end of the line; revokes are sent again; *schedule* |
+//! | T7 | re-assertion | a claim of an earlier term is there again |
+//! | T8 | end of the grace | *schedule* each record with a line |
+
+mod recovery;
+mod release;
+mod schedule;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use slab::Slab;
+
+use super::claims::{Claim, ClaimIx, Claims, List, Place, RecordIx, SessionIx, Which};
+use super::graph::Fact;
+use super::names::{Entry, Names};
+use super::window::Window;
+use crate::bugs::Bug;
+use crate::ids::{Owner, Seq, SessionId};
+use crate::limits::Limits;
+use crate::messages::{Handoff, Term, ToNode, ToServer};
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::refusal::{AcquireRefusal, NotServed, Refusal, ReportRefusal, SessionRefusal};
+use crate::slot::{GROUPS, Group, GroupSet};
+use crate::time::Tick;
+use crate::token::{Epoch, Ticket, Token};
+
+use recovery::Grace;
+pub use view::{ClaimView, RecordState, RecordView};
+
+/// What happens to a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableInput {
+    /// A session may use this table.
+    Began {
+        /// Which.
+        session: SessionId,
+        /// How its waits end.
+        handoff: Handoff,
+    },
+    /// A session is over, and so is everything in it.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// A term begins; its epoch is durable.
+    Begin {
+        /// Groups that the table does not serve yet, and their epoch.
+        term: Term,
+        /// The sessions that may re-assert; nothing is granted until they have or are over.
+        listed: Vec<SessionId>,
+    },
+    /// Serve these groups no more, and forget their records.
+    Leave {
+        /// Which.
+        groups: GroupSet,
+    },
+    /// A session's node says something about a record.
+    Message {
+        /// Whose session.
+        session: SessionId,
+        /// An acquire, release, cancel, report, re-assertion or the end of them.
+        message: ToServer,
+    },
+    /// The graph has found a circle: this waiting acquire is refused.
+    Refuse {
+        /// Whose session.
+        session: SessionId,
+        /// What it waits for.
+        record: Record,
+        /// Which acquire.
+        seq: Seq,
+        /// The circle.
+        cycle: Vec<Owner>,
+    },
+    /// Time has passed.
+    Tick,
+}
+
+/// What a table wants done, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableOutput {
+    /// Tell a session's node.
+    Send {
+        /// Whose session.
+        session: SessionId,
+        /// What.
+        message: ToNode,
+    },
+    /// A listed session has re-asserted all it had in one of the terms.
+    Recovered {
+        /// The listed one.
+        former: SessionId,
+    },
+    /// For the graph of waits.
+    Fact(Fact),
+    /// The table can't go on with these groups in this epoch: leave them, and take them again above.
+    Behind {
+        /// Which.
+        groups: GroupSet,
+        /// The highest epoch known now.
+        above: Epoch,
+    },
+}
+
+/// The server side of some groups of slots.
+#[derive(Clone, Debug)]
+pub struct LockTable {
+    limits: Limits,
+    names: Names,
+    claims: Claims,
+    sessions: Slab<Session>,
+    by_id: BTreeMap<SessionId, SessionIx>,
+    terms: Slab<TermState>,
+    /// The term of each group, as a key of `terms`.
+    term_of: Box<[Option<u16>; GROUPS]>,
+    /// The last write token of each group.
+    counts: Box<[u64; GROUPS]>,
+    /// When to send revokes again, and when reservations end. Each kind has one delay, so that the order
+    /// of setting is the order of ringing; what is not needed any more is passed over.
+    resends: VecDeque<(Tick, RecordIx)>,
+    reserves: VecDeque<(Tick, RecordIx)>,
+    /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
+    answering: ClaimIx,
+}
+
+#[derive(Clone, Debug)]
+struct Session {
+    id: SessionId,
+    handoff: Handoff,
+    window: Window,
+    claims: List,
+}
+
+#[derive(Clone, Debug)]
+struct TermState {
+    term: Term,
+    tickets: u64,
+    grace: Option<Grace>,
+    /// Who has re-asserted, and by which session; for those who did not hear that it was heard.
+    recovered: BTreeMap<SessionId, SessionId>,
+}
+
+/// The claims of one session at one record.
+#[derive(Clone, Copy, Debug)]
+struct Own {
+    holding: Option<ClaimIx>,
+    waiting: Option<ClaimIx>,
+}
+
+/// The fields of an acquire, but for its record and session.
+struct Wish {
+    mode: Mode,
+    seq: Seq,
+    upgrade: bool,
+    owners: Vec<Owner>,
+}
+
+impl LockTable {
+    /// A table that serves nothing yet. `key` should be drawn at random: it keeps those who choose
+    /// names from making them collide.
+    #[must_use]
+    pub fn new(limits: Limits, key: u64) -> Self {
+        Self {
+            limits,
+            names: Names::new(key),
+            claims: Claims::default(),
+            sessions: Slab::new(),
+            by_id: BTreeMap::new(),
+            terms: Slab::new(),
+            term_of: Box::new([None; GROUPS]),
+            counts: Box::new([0; GROUPS]),
+            resends: VecDeque::new(),
+            reserves: VecDeque::new(),
+            answering: ClaimIx::NONE,
+        }
+    }
+
+    /// One step.
+    pub fn handle(
+        &mut self,
+        now: Tick,
+        input: TableInput,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), Refusal> {
+        match input {
+            TableInput::Message { session, message } => self.message(now, session, message, out),
+            TableInput::Began { session, handoff } => {
+                self.begin_session(session, handoff);
+                Ok(())
+            }
+            TableInput::Ended { session } => {
+                self.end_session(now, session, out);
+                Ok(())
+            }
+            TableInput::Begin { term, listed } => {
+                self.begin_term(now, term, listed, out);
+                Ok(())
+            }
+            TableInput::Leave { groups } => {
+                self.leave(groups, out);
+                Ok(())
+            }
+            TableInput::Refuse { session, record, seq, cycle } => {
+                self.refuse(now, session, &record, seq, cycle, out);
+                Ok(())
+            }
+            TableInput::Tick => {
+                self.ring_alarms(now, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// When to call again with [`TableInput::Tick`] at the latest.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Tick> {
+        let fronts = [self.resends.front(), self.reserves.front()];
+        fronts.into_iter().flatten().map(|&(tick, _)| tick).min()
+    }
+
+    fn message(
+        &mut self,
+        now: Tick,
+        session: SessionId,
+        message: ToServer,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), Refusal> {
+        let Some(&by) = self.by_id.get(&session) else {
+            return Err(Refusal::Session(SessionRefusal::Unknown));
+        };
+        match message {
+            ToServer::Acquire { record, mode, seq, epoch, upgrade, owners } => {
+                let wish = Wish { mode, seq, upgrade, owners };
+                self.acquire(now, by, record, epoch, wish, out).map_err(Refusal::Acquire)
+            }
+            ToServer::Cancel { record, seq, .. } if self.cancel_leaks(by, &record, seq) => Ok(()),
+            ToServer::Release { record, seq, keep } | ToServer::Cancel { record, seq, keep } => {
+                let found = self.find(&record).map_err(Refusal::Group)?;
+                self.finish(now, by, &record, found, (seq, keep), out);
+                Ok(())
+            }
+            ToServer::Report { record, seq, number, holders, waits } => {
+                self.served(record.group()).map_err(|why| Refusal::Report(why.into()))?;
+                let max = self.limits.owners;
+                if holders.len() > max || waits.len() > max {
+                    return Err(Refusal::Report(ReportRefusal::TooManyOwners { max }));
+                }
+                self.report(
+                    by,
+                    &record,
+                    seq,
+                    |session, record, mode| Fact::Holds {
+                        session,
+                        seq,
+                        record,
+                        mode,
+                        number,
+                        holders,
+                        waits,
+                    },
+                    out,
+                );
+                Ok(())
+            }
+            ToServer::Reassert { record, epoch, former, seq, mode, claim } => self
+                .reassert(by, record, epoch, former, (seq, mode, claim), now, out)
+                .map_err(Refusal::Reassert),
+            ToServer::Reasserted { groups, epoch, former, count } => self
+                .reasserted(now, by, Term { groups, epoch }, former, count, out)
+                .map_err(Refusal::Reassert),
+            // The rest is the registry's; here it means nothing.
+            _ => Ok(()),
+        }
+    }
+
+    /// The state of the term that serves `group`.
+    fn served(&self, group: Group) -> Result<usize, NotServed> {
+        self.term_of[usize::from(group.0)].map(usize::from).ok_or(NotServed { group })
+    }
+
+    /// The record, if it is there; its group is served in any case.
+    fn find(&self, record: &Record) -> Result<Option<RecordIx>, NotServed> {
+        let found = self.names.find(record);
+        if found.is_none() {
+            self.served(record.group())?;
+        }
+        Ok(found)
+    }
+
+    /// T1, T2 or T3.
+    fn acquire(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        record: Record,
+        epoch: Epoch,
+        wish: Wish,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), AcquireRefusal> {
+        let found = self.names.find(&record);
+        let group = found.map_or_else(|| record.group(), |ix| self.names.get(ix).group);
+        let key = self.served(group).map_err(AcquireRefusal::NotServed)?;
+        let term = self.terms[key].term;
+        if epoch < term.epoch {
+            self.send(by, ToNode::Serving(term), out);
+            return Ok(());
+        }
+        if epoch > term.epoch {
+            out.push(TableOutput::Behind { groups: term.groups, above: epoch });
+            return Ok(());
+        }
+        if wish.owners.len() > self.limits.owners {
+            return Err(AcquireRefusal::TooManyOwners { max: self.limits.owners });
+        }
+        let own = found.map_or(Own { holding: None, waiting: None }, |ix| self.own(ix, by));
+        for known in [own.holding, own.waiting].into_iter().flatten() {
+            if self.claims.get(known).seq == wish.seq {
+                self.acquire_again(now, known, wish.owners, out);
+                return Ok(());
+            }
+        }
+        self.check_new(by, found, own, &wish)?;
+
+        self.sessions[by.key()].window.mark(wish.seq);
+        let ix = match found {
+            Some(ix) => ix,
+            None => self.names.insert(record, group),
+        };
+        if wish.upgrade {
+            self.upgrade(now, by, ix, own, wish, out);
+            return Ok(());
+        }
+        let ticket = self.next_ticket(key);
+        let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket));
+        let waiter = self.add(claim);
+        for old in [own.holding, own.waiting].into_iter().flatten() {
+            self.end(old, out);
+        }
+        self.answer(now, waiter, wish.owners, out);
+        Ok(())
+    }
+
+    /// All that may be said against an acquire with a new seq, before anything is changed.
+    fn check_new(
+        &self,
+        by: SessionIx,
+        found: Option<RecordIx>,
+        own: Own,
+        wish: &Wish,
+    ) -> Result<(), AcquireRefusal> {
+        let session = &self.sessions[by.key()];
+        let known = [own.holding, own.waiting].into_iter().flatten();
+        let behind = known.map(|ix| self.claims.get(ix).seq).any(|seq| wish.seq < seq);
+        let seen = !session.window.is_new(wish.seq) && !self.limits.bugs.has(Bug::NoWindow);
+        if behind || seen || wish.seq == Seq::NONE {
+            return Err(AcquireRefusal::StaleSeq);
+        }
+        if wish.upgrade {
+            let held = own.holding.map(|ix| self.claims.get(ix));
+            if held.and_then(Claim::token).is_none() {
+                return Err(AcquireRefusal::NotHeld);
+            }
+            let other = found.and_then(|ix| self.names.get(ix).upgrader.some());
+            if other.is_some_and(|ix| self.claims.get(ix).session != by)
+                && !self.limits.bugs.has(Bug::SecondUpgraderWaits)
+            {
+                return Err(AcquireRefusal::UpgradeConflict);
+            }
+        }
+        let limits = &self.limits;
+        let replaces = own.holding.is_some() || own.waiting.is_some();
+        if !replaces && session.claims.len as usize >= limits.claims_per_session {
+            return Err(AcquireRefusal::TooManyClaims { max: limits.claims_per_session });
+        }
+        let waiters = found.map_or(0, |ix| self.names.get(ix).waiters() as usize);
+        if own.waiting.is_none() && waiters >= limits.waiters_per_record {
+            return Err(AcquireRefusal::TooManyWaiters { max: limits.waiters_per_record });
+        }
+        if found.is_none() && self.names.len() >= limits.records {
+            return Err(AcquireRefusal::TooManyRecords { max: limits.records });
+        }
+        Ok(())
+    }
+
+    /// T3: the answer again. What was reserved is granted.
+    fn acquire_again(
+        &mut self,
+        now: Tick,
+        known: ClaimIx,
+        owners: Vec<Owner>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let claim = self.claims.get(known);
+        match claim.place {
+            Place::Granted(token) => {
+                let (by, seq, mode) = (claim.session, claim.seq, claim.mode);
+                let give_back = claim.revoked;
+                let record = self.names.get(claim.record).name.clone();
+                let again = ToNode::Granted { record, seq, mode, token, give_back };
+                self.send(by, again, out);
+            }
+            Place::Reserved(_) => self.take_up(now, known, out),
+            Place::Waiting(_) | Place::Upgrading(_) => self.answer(now, known, owners, out),
+        }
+    }
+
+    /// T2. The session holds the record.
+    fn upgrade(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        ix: RecordIx,
+        own: Own,
+        wish: Wish,
+        out: &mut Vec<TableOutput>,
+    ) {
+        if let Some(old) = own.waiting {
+            self.end(old, out);
+        }
+        let key = self.served(self.names.get(ix).group).expect("the group is served");
+        let ticket = self.next_ticket(key);
+        let upgrading = self.names.get(ix).upgrader == ClaimIx::NONE;
+        let place = if upgrading { Place::Upgrading(ticket) } else { Place::Waiting(ticket) };
+        let waiter = self.add(Claim::new(ix, by, wish.seq, Mode::Write, place));
+        self.answer(now, waiter, wish.owners, out);
+    }
+
+    /// Answers an acquire: by the grant, if it is its turn, else by its place in line. Tells the graph
+    /// who waits.
+    fn answer(
+        &mut self,
+        now: Tick,
+        waiter: ClaimIx,
+        owners: Vec<Owner>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let (ix, seq) = (self.claims.get(waiter).record, self.claims.get(waiter).seq);
+        self.answering = waiter;
+        self.schedule(now, ix, out);
+        self.answering = ClaimIx::NONE;
+
+        let Some(claim) = self.claims.try_get_mut(waiter) else { return };
+        let Some(ticket) = claim.ticket() else { return };
+        let (by, mode) = (claim.session, claim.mode);
+        let upgrade = matches!(claim.place, Place::Upgrading(_));
+        let known = std::mem::replace(&mut claim.in_graph, !owners.is_empty());
+        let record = self.names.get(claim.record).name.clone();
+        let session = self.sessions[by.key()].id;
+        if !owners.is_empty() {
+            let record = record.clone();
+            let fact = Fact::Waits { session, seq, record, mode, ticket, upgrade, owners };
+            out.push(TableOutput::Fact(fact));
+        } else if known {
+            out.push(TableOutput::Fact(Fact::Gone { session, seq }));
+        }
+        self.send(by, ToNode::Queued { record, seq, ticket }, out);
+    }
+
+    /// The session's claims at a record. Walks whichever list is shorter.
+    fn own(&self, ix: RecordIx, by: SessionIx) -> Own {
+        let entry = self.names.get(ix);
+        let of_session = self.sessions[by.key()].claims;
+        let mut own = Own { holding: None, waiting: None };
+        let mut look = |at: ClaimIx| {
+            let claim = self.claims.get(at);
+            if claim.session == by && claim.record == ix {
+                let place = if claim.holds() { &mut own.holding } else { &mut own.waiting };
+                *place = Some(at);
+            }
+        };
+        if of_session.len < entry.holders.len + entry.waiters() {
+            self.claims.of_session(of_session).for_each(look);
+        } else {
+            for list in [entry.holders, entry.readers, entry.writers] {
+                self.claims.of_record(list).for_each(&mut look);
+            }
+            entry.upgrader.some().into_iter().for_each(look);
+        }
+        own
+    }
+
+    /// A bug for the simulator: a cancel that finds its grant does nothing.
+    fn cancel_leaks(&self, by: SessionIx, record: &Record, seq: Seq) -> bool {
+        self.limits.bugs.has(Bug::CancelLeaks)
+            && self.names.find(record).is_some_and(|ix| {
+                let holding = self.own(ix, by).holding;
+                holding.is_some_and(|at| self.claims.get(at).seq == seq)
+            })
+    }
+
+    /// Puts a claim into its lists.
+    fn add(&mut self, claim: Claim) -> ClaimIx {
+        let (record, by) = (claim.record, claim.session);
+        let ix = self.claims.insert(claim);
+        self.claims.push(&mut self.sessions[by.key()].claims, Which::Session, ix);
+        self.link(record, ix);
+        ix
+    }
+
+    /// Puts a claim into the list of its record that its place calls for.
+    fn link(&mut self, record: RecordIx, ix: ClaimIx) {
+        let entry = self.names.get_mut(record);
+        let claim = self.claims.get(ix);
+        match (claim.place, claim.mode) {
+            (Place::Granted(_) | Place::Reserved(_), _) => {
+                self.claims.push(&mut entry.holders, Which::Record, ix);
+            }
+            (Place::Waiting(_), Mode::Read) => self.claims.queue(&mut entry.readers, ix),
+            (Place::Waiting(_), Mode::Write) => self.claims.queue(&mut entry.writers, ix),
+            (Place::Upgrading(_), _) => entry.upgrader = ix,
+        }
+    }
+
+    /// Takes a claim out of its record's list, before its place or mode changes.
+    fn unlink(&mut self, ix: ClaimIx) {
+        let claim = self.claims.get(ix);
+        let (place, mode) = (claim.place, claim.mode);
+        let entry = self.names.get_mut(claim.record);
+        let list = match (place, mode) {
+            (Place::Granted(_) | Place::Reserved(_), _) => &mut entry.holders,
+            (Place::Waiting(_), Mode::Read) => &mut entry.readers,
+            (Place::Waiting(_), Mode::Write) => &mut entry.writers,
+            (Place::Upgrading(_), _) => {
+                entry.upgrader = ClaimIx::NONE;
+                return;
+            }
+        };
+        self.claims.unlink(list, Which::Record, ix);
+    }
+
+    fn next_ticket(&mut self, key: usize) -> Ticket {
+        let state = &mut self.terms[key];
+        // A line that has seen 2^40 waiters in one term goes on with its last number.
+        state.tickets = (state.tickets + 1).min(Ticket::COUNT_MAX);
+        Ticket::new(state.term.epoch, state.tickets).expect("the count is bounded")
+    }
+
+    fn send(&self, to: SessionIx, message: ToNode, out: &mut Vec<TableOutput>) {
+        out.push(TableOutput::Send { session: self.sessions[to.key()].id, message });
+    }
+}

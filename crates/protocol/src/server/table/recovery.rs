@@ -1,0 +1,339 @@
+//! The beginning of a term: nodes re-assert what they had, and nothing is granted meanwhile.
+//!
+//! A listed session is done when as many different seqs have arrived as it says there are, in
+//! whatever order. The grace ends when every listed session is done or over.
+
+use super::*;
+use crate::messages;
+use crate::refusal::ReassertRefusal;
+
+/// A term that has not heard of everybody yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Grace {
+    pending: BTreeMap<SessionId, Pending>,
+    /// Records with a line, to be scheduled at the end.
+    pub(super) lines: BTreeSet<RecordIx>,
+}
+
+/// A listed session that is not done.
+#[derive(Clone, Debug, Default)]
+struct Pending {
+    /// Who speaks for it.
+    by: Option<SessionIx>,
+    received: BTreeMap<Seq, Record>,
+    total: Option<u32>,
+}
+
+impl LockTable {
+    pub(super) fn begin_term(
+        &mut self,
+        now: Tick,
+        term: Term,
+        listed: Vec<SessionId>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let free = |group: &Group| self.term_of[usize::from(group.0)].is_none();
+        assert!(term.groups.iter().all(|group| free(&group)), "a group has one term");
+        let pending = listed.into_iter().map(|session| (session, Pending::default())).collect();
+        let grace = Some(Grace { pending, lines: BTreeSet::new() });
+        let recovered = BTreeMap::new();
+        let key = self.terms.insert(TermState { term, tickets: 0, grace, recovered });
+        let small = u16::try_from(key).expect("there are at most as many terms as groups");
+        for group in term.groups.iter() {
+            self.term_of[usize::from(group.0)] = Some(small);
+            self.counts[usize::from(group.0)] = 0;
+        }
+        self.end_grace_if_done(now, key, out);
+    }
+
+    /// T7.
+    #[expect(clippy::too_many_arguments, reason = "a re-assertion says that much")]
+    pub(super) fn reassert(
+        &mut self,
+        by: SessionIx,
+        record: Record,
+        epoch: Epoch,
+        former: SessionId,
+        (seq, mode, claim): (Seq, Mode, messages::Claim),
+        now: Tick,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), ReassertRefusal> {
+        let group = record.group();
+        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let term = self.terms[key].term;
+        let shown = match &claim {
+            messages::Claim::Held { token } => token.epoch().max(epoch),
+            messages::Claim::Waiting { .. } => epoch,
+        };
+        if shown > term.epoch {
+            out.push(TableOutput::Behind { groups: term.groups, above: shown });
+            return Ok(());
+        }
+        if epoch != term.epoch {
+            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
+        }
+        if self.terms[key].recovered.get(&former) == Some(&self.sessions[by.key()].id) {
+            // A double: all of it was heard, and has perhaps been released since.
+            return Ok(());
+        }
+        if self.pending(key, by, former)?.received.contains_key(&seq) {
+            return Ok(());
+        }
+        self.check_reassert(by, &record, &claim)?;
+        self.pending(key, by, former)?.by = Some(by);
+        self.pending(key, by, former)?.received.insert(seq, record.clone());
+        let ix = match self.names.find(&record) {
+            Some(ix) => ix,
+            None => self.names.insert(record, group),
+        };
+        match claim {
+            messages::Claim::Held { token } => self.reassert_held(ix, by, (seq, mode), token, out),
+            messages::Claim::Waiting { ticket, upgrade, owners } => {
+                let ticket = ticket.filter(|_| !self.limits.bugs.has(Bug::TicketsIgnored));
+                let ticket = match ticket {
+                    // A ticket of this very epoch was not given by an earlier one.
+                    Some(ticket) if ticket.epoch() < term.epoch => ticket,
+                    _ => self.next_ticket(key),
+                };
+                let wish = Wish { mode, seq, upgrade, owners };
+                self.reassert_waiting(now, ix, by, ticket, wish, out);
+            }
+        }
+        self.schedule(now, ix, out);
+        self.complete(now, key, former, out);
+        Ok(())
+    }
+
+    /// The entry of a listed session for which `by` may speak.
+    fn pending(
+        &mut self,
+        key: usize,
+        by: SessionIx,
+        former: SessionId,
+    ) -> Result<&mut Pending, ReassertRefusal> {
+        let anybody = self.limits.bugs.has(Bug::AnybodyReasserts);
+        let state = &mut self.terms[key];
+        if anybody && !state.recovered.contains_key(&former) {
+            let grace = state.grace.get_or_insert_default();
+            grace.pending.entry(former).or_default();
+        }
+        let pending = state.grace.as_mut().and_then(|grace| grace.pending.get_mut(&former));
+        let pending = pending.ok_or(ReassertRefusal::NotListed)?;
+        let mine = pending.by.is_none_or(|other| other == by);
+        // A session with this server speaks for itself.
+        let stranger = self.by_id.get(&former).is_some_and(|&ix| ix != by);
+        if mine && !stranger { Ok(pending) } else { Err(ReassertRefusal::Claimed) }
+    }
+
+    fn check_reassert(
+        &self,
+        by: SessionIx,
+        record: &Record,
+        claim: &messages::Claim,
+    ) -> Result<(), ReassertRefusal> {
+        let limits = &self.limits;
+        if let messages::Claim::Waiting { owners, .. } = claim
+            && owners.len() > limits.owners
+        {
+            return Err(ReassertRefusal::TooManyOwners { max: limits.owners });
+        }
+        if self.sessions[by.key()].claims.len as usize >= limits.claims_per_session {
+            return Err(ReassertRefusal::TooManyClaims { max: limits.claims_per_session });
+        }
+        if self.names.len() >= limits.records && self.names.find(record).is_none() {
+            return Err(ReassertRefusal::TooManyRecords { max: limits.records });
+        }
+        Ok(())
+    }
+
+    /// A grant is there again. Of two that exclude each other, the later stands.
+    fn reassert_held(
+        &mut self,
+        ix: RecordIx,
+        by: SessionIx,
+        (seq, mode): (Seq, Mode),
+        token: Token,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let holders: Vec<_> = self.claims.of_record(self.names.get(ix).holders).collect();
+        let mut evicted = Vec::new();
+        for at in holders {
+            let other = self.claims.get(at);
+            let theirs = other.token().expect("nothing is reserved in a grace");
+            let stands = if other.session == by {
+                other.seq > seq
+            } else if !mode.conflicts(other.mode) {
+                continue;
+            } else if mode == Mode::Read {
+                theirs > token
+            } else {
+                theirs >= token
+            };
+            if stands {
+                let record = self.names.get(ix).name.clone();
+                self.send(by, ToNode::Lost { record, seq }, out);
+                return;
+            }
+            evicted.push(at);
+        }
+        for at in evicted {
+            let (session, seq) = (self.claims.get(at).session, self.claims.get(at).seq);
+            let record = self.names.get(ix).name.clone();
+            self.send(session, ToNode::Lost { record, seq }, out);
+            self.end(at, out);
+        }
+        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token)));
+        self.names.get_mut(ix).readers_due = false;
+    }
+
+    /// A wait is in line again, in its old place.
+    fn reassert_waiting(
+        &mut self,
+        now: Tick,
+        ix: RecordIx,
+        by: SessionIx,
+        ticket: Ticket,
+        wish: Wish,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Wish { mode, seq, upgrade, owners } = wish;
+        if let Some(old) = self.own(ix, by).waiting {
+            if self.claims.get(old).seq >= seq {
+                return;
+            }
+            self.end(old, out);
+        }
+        let taken = self.names.get(ix).upgrader.some().is_some();
+        let place = match (upgrade, taken) {
+            (false, _) => Place::Waiting(ticket),
+            (true, false) => Place::Upgrading(ticket),
+            (true, true) => {
+                let why = AcquireRefusal::UpgradeConflict;
+                let record = self.names.get(ix).name.clone();
+                self.send(by, ToNode::Refused { record, seq, why }, out);
+                return;
+            }
+        };
+        let mode = if upgrade { Mode::Write } else { mode };
+        let waiter = self.add(Claim::new(ix, by, seq, mode, place));
+        self.answer(now, waiter, owners, out);
+    }
+
+    /// The node has said how many re-assertions there are.
+    pub(super) fn reasserted(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        told: Term,
+        former: SessionId,
+        count: u32,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), ReassertRefusal> {
+        let Some(group) = told.groups.iter().next() else { return Ok(()) };
+        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let term = self.terms[key].term;
+        if told.epoch != term.epoch {
+            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
+        }
+        let by_id = self.sessions[by.key()].id;
+        let heard = self.terms[key].recovered.get(&former) == Some(&by_id);
+        match self.pending(key, by, former) {
+            Ok(pending) => {
+                pending.by = Some(by);
+                pending.total = Some(count);
+                self.complete(now, key, former, out);
+            }
+            // All was heard before; or there was nothing to hear, and so nothing is believed.
+            Err(_) if heard || count == 0 => self.send(by, ToNode::Recovered(term), out),
+            Err(why) => return Err(why),
+        }
+        Ok(())
+    }
+
+    /// If that was the last of a session's re-assertions, it is told so.
+    fn complete(&mut self, now: Tick, key: usize, former: SessionId, out: &mut Vec<TableOutput>) {
+        let state = &mut self.terms[key];
+        let Some(grace) = &mut state.grace else { return };
+        let Some(pending) = grace.pending.get(&former) else { return };
+        let (Some(by), Some(total)) = (pending.by, pending.total) else { return };
+        if pending.received.len() < total as usize {
+            return;
+        }
+        grace.pending.remove(&former);
+        state.recovered.insert(former, self.sessions[by.key()].id);
+        let term = state.term;
+        self.send(by, ToNode::Recovered(term), out);
+        out.push(TableOutput::Recovered { former });
+        self.end_grace_if_done(now, key, out);
+    }
+
+    /// A listed session is over, or one that spoke for it: what it had re-asserted in part is over too.
+    pub(super) fn former_ended(&mut self, now: Tick, ended: SessionId, out: &mut Vec<TableOutput>) {
+        let ended_ix = self.by_id.get(&ended).copied();
+        let keys: Vec<_> = self.terms.iter().map(|(key, _)| key).collect();
+        for key in keys {
+            let state = &mut self.terms[key];
+            state.recovered.retain(|&former, by| former != ended && *by != ended);
+            let Some(grace) = &mut state.grace else { continue };
+            if let Some(pending) = grace.pending.remove(&ended)
+                && let Some(by) = pending.by
+                && Some(by) != ended_ix
+            {
+                self.take_back(now, by, pending.received, out);
+            }
+            let state = &mut self.terms[key];
+            let pending = state.grace.as_mut().map(|grace| grace.pending.values_mut());
+            for pending in pending.into_iter().flatten() {
+                if pending.by.is_some() && pending.by == ended_ix {
+                    *pending = Pending::default();
+                }
+            }
+            self.end_grace_if_done(now, key, out);
+        }
+    }
+
+    /// Ends the claims that were re-asserted for a session that is over.
+    fn take_back(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        received: BTreeMap<Seq, Record>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        for (seq, record) in received {
+            let Some(ix) = self.names.find(&record) else { continue };
+            let own = self.own(ix, by);
+            for at in [own.holding, own.waiting].into_iter().flatten() {
+                if self.claims.get(at).seq == seq {
+                    self.end(at, out);
+                }
+            }
+            self.schedule(now, ix, out);
+        }
+    }
+
+    /// T8, when nobody is left to wait for.
+    fn end_grace_if_done(&mut self, now: Tick, key: usize, out: &mut Vec<TableOutput>) {
+        let grace = &mut self.terms[key].grace;
+        if grace.as_ref().is_none_or(|grace| !grace.pending.is_empty()) {
+            return;
+        }
+        let lines = grace.take().map(|grace| grace.lines).unwrap_or_default();
+        for ix in lines {
+            self.check_upgrader(ix, out);
+            self.schedule(now, ix, out);
+        }
+    }
+
+    /// I3: an upgrader whose read was not re-asserted has nothing to upgrade.
+    fn check_upgrader(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let Some(upgrader) = self.names.get(ix).upgrader.some() else { return };
+        let (by, seq) = (self.claims.get(upgrader).session, self.claims.get(upgrader).seq);
+        if self.own(ix, by).holding.is_none() {
+            let record = self.names.get(ix).name.clone();
+            let why = AcquireRefusal::NotHeld;
+            self.send(by, ToNode::Refused { record, seq, why }, out);
+            self.end(upgrader, out);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! How claims end: by release and cancel, with their session, with their group, by a refusal.
+
+use super::*;
+
+impl LockTable {
+    /// T4: everything of the session at the record up to `seq` is over; what was granted goes on as a
+    /// read with the number `keep`, if there is one.
+    pub(super) fn finish(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        record: &Record,
+        found: Option<RecordIx>,
+        (seq, keep): (Seq, Option<Seq>),
+        out: &mut Vec<TableOutput>,
+    ) {
+        // What is over can't be acquired any more, even if its acquire comes later.
+        let window = &mut self.sessions[by.key()].window;
+        window.mark(seq);
+        let keep = keep.filter(|&keep| keep > seq);
+        if let Some(keep) = keep {
+            window.mark(keep);
+        }
+        let Some(ix) = found else {
+            self.nothing_to_keep(by, record, keep, out);
+            return;
+        };
+        let own = self.own(ix, by);
+        let until = |claims: &Claims, at: &ClaimIx| claims.get(*at).seq <= seq;
+        if let Some(waiting) = own.waiting.filter(|at| until(&self.claims, at)) {
+            self.end(waiting, out);
+        }
+        let ignores_seq = self.limits.bugs.has(Bug::ReleaseIgnoresSeq);
+        match own.holding {
+            None => self.nothing_to_keep(by, record, keep, out),
+            Some(holding) if until(&self.claims, &holding) || ignores_seq => match keep {
+                Some(keep) if self.claims.get(holding).token().is_some() => {
+                    self.downgrade(ix, holding, keep, out);
+                }
+                _ => self.end(holding, out),
+            },
+            // A later grant stands.
+            Some(_) => {}
+        }
+        self.schedule(now, ix, out);
+    }
+
+    /// A node believes that it goes on reading, and has nothing here: it has to know.
+    fn nothing_to_keep(
+        &self,
+        by: SessionIx,
+        record: &Record,
+        keep: Option<Seq>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        if let Some(seq) = keep {
+            self.send(by, ToNode::Lost { record: record.clone(), seq }, out);
+        }
+    }
+
+    /// What is held goes on as a read with a new number.
+    fn downgrade(&mut self, ix: RecordIx, holding: ClaimIx, keep: Seq, out: &mut Vec<TableOutput>) {
+        self.forget_in_graph(holding, out);
+        let entry = self.names.get_mut(ix);
+        let claim = self.claims.get_mut(holding);
+        entry.readers_due |= claim.mode == Mode::Write;
+        entry.revoked = None;
+        claim.mode = Mode::Read;
+        claim.seq = keep;
+        claim.revoked = None;
+    }
+
+    /// Takes a claim away. The caller schedules its record.
+    pub(super) fn end(&mut self, at: ClaimIx, out: &mut Vec<TableOutput>) {
+        self.forget_in_graph(at, out);
+        self.unlink(at);
+        let claim = self.claims.get(at);
+        let by = claim.session;
+        if claim.mode == Mode::Write && claim.token().is_some() {
+            self.names.get_mut(claim.record).readers_due = true;
+        }
+        self.claims.unlink(&mut self.sessions[by.key()].claims, Which::Session, at);
+        self.claims.remove(at);
+    }
+
+    /// The graph knows this claim under its present number no more.
+    pub(super) fn forget_in_graph(&mut self, at: ClaimIx, out: &mut Vec<TableOutput>) {
+        let claim = self.claims.get_mut(at);
+        if std::mem::take(&mut claim.in_graph) {
+            let (session, seq) = (self.sessions[claim.session.key()].id, claim.seq);
+            out.push(TableOutput::Fact(Fact::Gone { session, seq }));
+        }
+    }
+
+    /// Passes on who holds what was revoked.
+    pub(super) fn report(
+        &mut self,
+        by: SessionIx,
+        record: &Record,
+        seq: Seq,
+        fact: impl FnOnce(SessionId, Record, Mode) -> Fact,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Some(ix) = self.names.find(record) else { return };
+        let Some(holding) = self.own(ix, by).holding else { return };
+        let session = self.sessions[by.key()].id;
+        let claim = self.claims.get_mut(holding);
+        if claim.seq == seq && claim.revoked.is_some() && !self.limits.bugs.has(Bug::ReportsIgnored)
+        {
+            claim.in_graph = true;
+            out.push(TableOutput::Fact(fact(session, record.clone(), claim.mode)));
+        }
+    }
+
+    /// The graph's victim waits no more, if it still waited.
+    pub(super) fn refuse(
+        &mut self,
+        now: Tick,
+        session: SessionId,
+        record: &Record,
+        seq: Seq,
+        cycle: Vec<Owner>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Some(&by) = self.by_id.get(&session) else { return };
+        let Some(ix) = self.names.find(record) else { return };
+        let waiting = self.own(ix, by).waiting;
+        let Some(waiting) = waiting.filter(|&at| self.claims.get(at).seq == seq) else { return };
+        self.end(waiting, out);
+        let why = AcquireRefusal::Deadlock { cycle };
+        self.send(by, ToNode::Refused { record: record.clone(), seq, why }, out);
+        self.schedule(now, ix, out);
+    }
+
+    pub(super) fn begin_session(&mut self, id: SessionId, handoff: Handoff) {
+        let sessions = &mut self.sessions;
+        self.by_id.entry(id).or_insert_with(|| {
+            let window = Window::default();
+            SessionIx::new(sessions.insert(Session { id, handoff, window, claims: List::EMPTY }))
+        });
+    }
+
+    /// T5. Also for a session that was only listed.
+    pub(super) fn end_session(&mut self, now: Tick, id: SessionId, out: &mut Vec<TableOutput>) {
+        self.former_ended(now, id, out);
+        let Some(by) = self.by_id.remove(&id) else { return };
+        while let Some(at) = self.sessions[by.key()].claims.head.some() {
+            let ix = self.claims.get(at).record;
+            self.end(at, out);
+            self.schedule(now, ix, out);
+        }
+        self.sessions.remove(by.key());
+    }
+
+    /// Forgets the records of these groups.
+    pub(super) fn leave(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
+        let gone = |entry: &Entry| groups.contains(entry.group);
+        let records: Vec<_> =
+            self.names.iter().filter(|(_, entry)| gone(entry)).map(|(ix, _)| ix).collect();
+        for ix in records {
+            let entry = self.names.get(ix);
+            let lists = [entry.holders, entry.readers, entry.writers];
+            let mut claims: Vec<_> =
+                lists.into_iter().flat_map(|list| self.claims.of_record(list)).collect();
+            claims.extend(entry.upgrader.some());
+            claims.into_iter().for_each(|at| self.end(at, out));
+            self.forget(ix);
+        }
+        for group in groups.iter() {
+            self.term_of[usize::from(group.0)] = None;
+        }
+        self.terms.retain(|_, state| {
+            state.term.groups = state.term.groups.without(groups);
+            !state.term.groups.is_empty()
+        });
+    }
+}

@@ -1,0 +1,273 @@
+//! Who is next, and who has to make room: the phase-fair order, in one place.
+
+use super::*;
+
+impl LockTable {
+    /// Grants what can be granted, revokes what is in the way of those who still wait, and forgets the
+    /// record if nobody is left.
+    pub(super) fn schedule(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        if self.names.get(ix).is_unused() {
+            self.forget(ix);
+            return;
+        }
+        if self.names.get(ix).waiters() == 0 {
+            self.names.get_mut(ix).readers_due = false;
+            return;
+        }
+        let key = self.served(self.names.get(ix).group).expect("a record's group is served");
+        if let Some(grace) = &mut self.terms[key].grace
+            && !self.limits.bugs.has(Bug::GrantInGrace)
+        {
+            grace.lines.insert(ix);
+            return;
+        }
+        if self.names.get(ix).upgrader.some().is_some() {
+            self.grant_upgrade(now, ix, out);
+        } else {
+            self.grant_phase(now, ix, out);
+        }
+        if self.names.get(ix).is_unused() {
+            self.forget(ix);
+            return;
+        }
+        self.revoke_holders(ix, out);
+        self.set_alarm(now, ix);
+    }
+
+    /// The upgrader becomes the writer when its session is the only holder. A session that takes
+    /// retries gets one; its read keeps the record for it, so there is nothing to reserve.
+    fn grant_upgrade(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let entry = self.names.get(ix);
+        if entry.holders.len == 1 {
+            let (base, upgrader) = (entry.holders.head, entry.upgrader);
+            let (by, seq) = (self.claims.get(upgrader).session, self.claims.get(upgrader).seq);
+            if self.claims.get(base).session != by {
+                return;
+            }
+            if !self.may_push(upgrader) {
+                let record = self.names.get(ix).name.clone();
+                self.send(by, ToNode::Retry { record, seq }, out);
+                return;
+            }
+            self.end(base, out);
+            // Readers that wait were not there when the read phase began: the writer goes first.
+            self.names.get_mut(ix).readers_due = false;
+            self.grant(now, upgrader, out);
+        }
+    }
+
+    /// Rules 2, 3 and 4 of the order.
+    fn grant_phase(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let alone = |claims: &Claims, entry: &Entry| {
+            entry.holders.len == 1 && claims.get(entry.holders.head).mode == Mode::Write
+        };
+        if alone(&self.claims, self.names.get(ix)) {
+            return;
+        }
+        let entry = self.names.get_mut(ix);
+        let due = std::mem::take(&mut entry.readers_due);
+        if due || entry.writers.is_empty() || self.limits.bugs.has(Bug::ReadersPassWriters) {
+            // As many as wait now: a waiter that comes while they are served is not among them.
+            for _ in 0..entry.readers.len {
+                let reader = self.names.get(ix).readers.head;
+                self.grant(now, reader, out);
+            }
+        }
+        let entry = self.names.get(ix);
+        if entry.holders.is_empty()
+            && let Some(writer) = entry.writers.head.some()
+        {
+            self.grant(now, writer, out);
+        }
+    }
+
+    /// The record goes to this waiter: by a grant, or by a retry and a reservation.
+    fn grant(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
+        let claim = self.claims.get(waiter);
+        let (ix, by, seq) = (claim.record, claim.session, claim.seq);
+        self.unlink(waiter);
+        self.forget_in_graph(waiter, out);
+        if self.may_push(waiter) {
+            self.take_up_unlinked(waiter, out);
+        } else if self.limits.bugs.has(Bug::ForgetReservation) {
+            self.forget_reservation(now, waiter, out);
+        } else {
+            let until = now + self.limits.reserve;
+            self.claims.get_mut(waiter).place = Place::Reserved(until);
+            self.link(ix, waiter);
+            let record = self.names.get(ix).name.clone();
+            self.send(by, ToNode::Retry { record, seq }, out);
+            if !self.limits.bugs.has(Bug::ReserveForEver) {
+                self.reserves.push_back((until, ix));
+            }
+        }
+    }
+
+    /// Whether a grant may go out: to answer an acquire, or to a session that takes pushed grants.
+    fn may_push(&self, waiter: ClaimIx) -> bool {
+        let by = self.claims.get(waiter).session;
+        self.answering == waiter || self.sessions[by.key()].handoff == Handoff::Direct
+    }
+
+    /// What was reserved is granted.
+    pub(super) fn take_up(&mut self, now: Tick, reserved: ClaimIx, out: &mut Vec<TableOutput>) {
+        let ix = self.claims.get(reserved).record;
+        self.unlink(reserved);
+        self.take_up_unlinked(reserved, out);
+        self.schedule(now, ix, out);
+    }
+
+    /// Grants to a claim that is in no list of its record.
+    fn take_up_unlinked(&mut self, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
+        let claim = self.claims.get(waiter);
+        let (ix, by, seq, mode) = (claim.record, claim.session, claim.seq, claim.mode);
+        let entry = self.names.get(ix);
+        let group = entry.group;
+        let give_back = entry.wanted().filter(|&wanted| mode.conflicts(wanted));
+        let record = entry.name.clone();
+        let Some(token) = self.token_for(group, mode) else {
+            // The tokens of this epoch are used up. Nothing is granted until there is another one.
+            let key = self.served(group).expect("a record's group is served");
+            let Term { groups, epoch } = self.terms[key].term;
+            out.push(TableOutput::Behind { groups, above: epoch });
+            self.link(ix, waiter);
+            return;
+        };
+        let claim = self.claims.get_mut(waiter);
+        claim.place = Place::Granted(token);
+        claim.revoked = give_back;
+        let entry = self.names.get_mut(ix);
+        entry.revoked = entry.revoked.min(give_back);
+        self.link(ix, waiter);
+        self.send(by, ToNode::Granted { record, seq, mode, token, give_back }, out);
+    }
+
+    fn token_for(&mut self, group: Group, mode: Mode) -> Option<Token> {
+        let key = self.served(group).expect("a record's group is served");
+        let epoch = self.terms[key].term.epoch;
+        let last = &mut self.counts[usize::from(group.0)];
+        if mode == Mode::Read || self.limits.bugs.has(Bug::TokenNotTaken) {
+            return Token::new(epoch, *last);
+        }
+        let token = Token::new(epoch, *last + 1)?;
+        *last += 1;
+        Some(token)
+    }
+
+    /// Tells every holder that is in somebody's way, once for each strength of wish.
+    fn revoke_holders(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let entry = self.names.get(ix);
+        let Some(wanted) = entry.wanted() else { return };
+        if entry.revoked >= Some(wanted) {
+            return;
+        }
+        self.names.get_mut(ix).revoked = Some(wanted);
+        self.tell_holders(ix, wanted, false, out);
+    }
+
+    /// Sends revokes to the holders in the way of `wanted`: to all, or to those not told yet.
+    fn tell_holders(
+        &mut self,
+        ix: RecordIx,
+        wanted: Mode,
+        again: bool,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let entry = self.names.get(ix);
+        let upgrader = entry.upgrader.some().map(|ix| self.claims.get(ix).session);
+        let mut next = entry.holders.head;
+        while let Some(at) = next.some() {
+            next = self.claims.next(at);
+            let claim = self.claims.get_mut(at);
+            let in_the_way = claim.mode.conflicts(wanted) && upgrader != Some(claim.session);
+            let granted = matches!(claim.place, Place::Granted(_));
+            if in_the_way && granted && (again || claim.revoked < Some(wanted)) {
+                claim.revoked = claim.revoked.max(Some(wanted));
+                let (by, seq) = (claim.session, claim.seq);
+                let record = self.names.get(ix).name.clone();
+                self.send(by, ToNode::Revoke { record, seq, wanted }, out);
+            }
+        }
+    }
+
+    /// While somebody waits for a holder, revokes are sent again now and then. An alarm that is set
+    /// already rings for this wait too.
+    fn set_alarm(&mut self, now: Tick, ix: RecordIx) {
+        let entry = self.names.get_mut(ix);
+        if entry.waiters() > 0
+            && !entry.holders.is_empty()
+            && entry.alarm.is_none()
+            && !self.limits.bugs.has(Bug::RevokeOnce)
+        {
+            let tick = now + self.limits.resend;
+            entry.alarm = Some(tick);
+            self.resends.push_back((tick, ix));
+        }
+    }
+
+    /// T6, for each record whose time has come.
+    pub(super) fn ring_alarms(&mut self, now: Tick, out: &mut Vec<TableOutput>) {
+        let due = |at: &mut (Tick, RecordIx)| at.0 <= now;
+        while let Some((_, ix)) = self.reserves.pop_front_if(due) {
+            self.lapse_late(now, ix, out);
+        }
+        while let Some((tick, ix)) = self.resends.pop_front_if(due) {
+            let entry = self.names.try_get_mut(ix).filter(|entry| entry.alarm == Some(tick));
+            let Some(entry) = entry else { continue };
+            entry.alarm = None;
+            if let Some(wanted) = entry.wanted() {
+                self.tell_holders(ix, wanted, true, out);
+            }
+            self.set_alarm(now, ix);
+        }
+    }
+
+    /// Reservations of this record that were not taken up in time.
+    fn lapse_late(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let Some(entry) = self.names.try_get_mut(ix) else { return };
+        let mut next = entry.holders.head;
+        let mut lapsed = false;
+        while let Some(at) = next.some() {
+            next = self.claims.next(at);
+            if matches!(self.claims.get(at).place, Place::Reserved(until) if until <= now) {
+                self.lapse(at);
+                lapsed = true;
+            }
+        }
+        if lapsed {
+            self.schedule(now, ix, out);
+        }
+    }
+
+    /// A reservation was not taken up: its claim goes to the end of the line.
+    fn lapse(&mut self, reserved: ClaimIx) {
+        let ix = self.claims.get(reserved).record;
+        let key = self.served(self.names.get(ix).group).expect("a record's group is served");
+        let ticket = self.next_ticket(key);
+        self.unlink(reserved);
+        self.claims.get_mut(reserved).place = Place::Waiting(ticket);
+        self.link(ix, reserved);
+    }
+
+    /// A bug for the simulator: the retry goes out, and nothing keeps the record for it.
+    fn forget_reservation(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
+        let claim = self.claims.get(waiter);
+        let (ix, by, seq) = (claim.record, claim.session, claim.seq);
+        self.sessions[by.key()].window = Window::default();
+        self.claims.get_mut(waiter).place = Place::Reserved(now);
+        self.link(ix, waiter);
+        self.end(waiter, out);
+        let record = self.names.get(ix).name.clone();
+        self.send(by, ToNode::Retry { record, seq }, out);
+    }
+
+    /// A record that nobody claims is not kept.
+    pub(super) fn forget(&mut self, ix: RecordIx) {
+        let entry = self.names.remove(ix);
+        if let Ok(key) = self.served(entry.group)
+            && let Some(grace) = &mut self.terms[key].grace
+        {
+            grace.lines.remove(&ix);
+        }
+    }
+}

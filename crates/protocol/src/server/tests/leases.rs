@@ -1,0 +1,84 @@
+//! Sessions: what is durable when, and what ends them.
+
+use super::*;
+use crate::mode::Mode::Write;
+
+const OPEN: ToServer = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
+
+#[test]
+fn a_session_is_answered_when_it_is_durable_and_not_before() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.hold_stores = true;
+    let e = SessionId(5);
+    assert_eq!(s.say(e, OPEN), [""; 0]);
+    assert_eq!(s.say(e, OPEN), [""; 0], "again, while it is being stored");
+    assert_eq!(s.acquire(e, "x", Write, 1), ["E no session"]);
+    assert!(matches!(s.stores[..], [(_, Store::Session { session, .. })] if session == e));
+    assert_eq!(s.flush(), ["E opened"]);
+    assert_eq!(s.say(e, OPEN), ["E opened"]);
+    assert_eq!(s.acquire(e, "x", Write, 1), ["E granted r:x #1 write 1.1"]);
+    let other = ToServer::Open { ttl: TTL * 2, handoff: Handoff::Direct };
+    let said = s.say(e, other);
+    assert_eq!(said, ["refused: the session is open with another lease or hand-off"]);
+}
+
+#[test]
+fn an_expired_sessions_records_go_on_when_its_entry_is_deleted_and_not_before() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.wait(TTL / 2);
+    assert_eq!(s.keep_alive(B, 1), ["B alive 1"]);
+    s.acquire(B, "x", Write, 1);
+    s.hold_stores = true;
+    s.wait(TTL / 2);
+    let forgets = |(_, what): &(StoreId, Store)| matches!(what, Store::Forget { .. });
+    assert_eq!(s.stores.iter().filter(|store| forgets(store)).count(), 3, "A, C and D");
+    assert_eq!(s.keep_alive(A, 1), ["A no session"]);
+    assert_eq!(s.acquire(A, "x", Write, 1), ["A no session"]);
+    let said = s.flush();
+    assert_eq!(said[..2], ["B granted r:x #1 write 1.2", "A ended"]);
+}
+
+#[test]
+fn a_lease_counts_from_the_arrival_of_a_keep_alive() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.wait(TTL - Duration::from_micros(1));
+    assert_eq!(s.keep_alive(A, 1), ["A alive 1"]);
+    s.wait(TTL - Duration::from_micros(1));
+    assert_eq!(s.keep_alive(A, 2), ["A alive 2"]);
+    // Not even a keep-alive at the very end comes in time, ticked or not.
+    s.now = s.now + TTL;
+    assert_eq!(s.keep_alive(A, 3), ["A ended", "A no session"]);
+}
+
+#[test]
+fn close_ends_a_session_and_frees_its_records() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.acquire(A, "y", Write, 2);
+    s.acquire(B, "x", Write, 1);
+    let said = s.say(A, ToServer::Close);
+    assert_eq!(said, ["B granted r:x #1 write 1.2", "A ended"]);
+    assert_eq!(s.server.records(), 1);
+    assert_eq!(s.say(A, ToServer::Close), ["A no session"]);
+}
+
+#[test]
+fn past_its_own_lease_a_server_answers_nobody() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.acquire(B, "x", Write, 1);
+    let until = Some(s.now + Duration::from_secs(1));
+    s.input(Input::Own { until });
+    s.hold_stores = true;
+    s.say(C, ToServer::Close);
+    s.wait(Duration::from_secs(1));
+    let resting = s.release(A, "x", 1);
+    assert!(resting[0].contains("can't be sure"), "{resting:?}");
+    assert_eq!(s.flush(), [""; 0], "what became durable meanwhile is kept");
+    assert_eq!(s.server.next_deadline(), None);
+    let until = Some(s.now + Duration::from_secs(1));
+    assert_eq!(s.input(Input::Own { until }), ["A revoke r:x #1 to write", "C ended"]);
+    assert_eq!(s.release(A, "x", 1), ["B granted r:x #1 write 1.2"]);
+}

@@ -1,0 +1,260 @@
+//! Restarts and changes of owner.
+
+use super::*;
+use crate::messages::Claim;
+use crate::mode::Mode::{Read, Write};
+use crate::token::{Ticket, Token};
+
+const E1: u32 = 1;
+
+fn listed(session: SessionId, here: bool) -> Listed {
+    Listed { session, ttl: TTL, handoff: Handoff::Direct, here }
+}
+
+/// The server after a restart in epoch 2, with A and B on its list.
+fn restarted() -> Scene {
+    let above = Epoch::new(E1).unwrap();
+    Scene::restarted(Limits::default(), above, vec![listed(A, true), listed(B, true)])
+}
+
+fn token(epoch: u32, count: u64) -> Token {
+    Token::new(Epoch::new(epoch).unwrap(), count).unwrap()
+}
+
+fn held(count: u64) -> Claim {
+    Claim::Held { token: token(E1, count) }
+}
+
+fn waiting(count: u64) -> Claim {
+    let ticket = Ticket::new(Epoch::new(E1).unwrap(), count);
+    Claim::Waiting { ticket, upgrade: false, owners: Vec::new() }
+}
+
+impl Scene {
+    fn reassert(
+        &mut self,
+        by: SessionId,
+        id: &str,
+        mode: Mode,
+        seq: u64,
+        claim: Claim,
+    ) -> Vec<String> {
+        self.reassert_as(by, by, id, mode, seq, claim)
+    }
+
+    fn reassert_as(
+        &mut self,
+        by: SessionId,
+        former: SessionId,
+        id: &str,
+        mode: Mode,
+        seq: u64,
+        claim: Claim,
+    ) -> Vec<String> {
+        let (record, seq, epoch) = (record(id), Seq(seq), self.epoch);
+        self.say(by, ToServer::Reassert { record, epoch, former, seq, mode, claim })
+    }
+
+    /// All terms, that is all shards: `count` re-assertions in the one of `id`, none in the others.
+    fn reasserted(
+        &mut self,
+        by: SessionId,
+        former: SessionId,
+        id: &str,
+        count: u32,
+    ) -> Vec<String> {
+        let terms = self.server.terms().to_vec();
+        let mut said = Vec::new();
+        for Term { groups, epoch } in terms {
+            let count = if groups.contains(record(id).group()) { count } else { 0 };
+            said.extend(self.say(by, ToServer::Reasserted { groups, epoch, former, count }));
+        }
+        said
+    }
+}
+
+#[test]
+fn nothing_is_granted_before_everybody_on_the_list_has_re_asserted() {
+    let mut s = restarted();
+    assert_eq!(s.reassert(A, "x", Write, 1, held(7)), [""; 0]);
+    assert_eq!(s.acquire(B, "y", Write, 9), ["B queued r:y #9"]);
+    assert_eq!(s.state("y"), table::RecordState::Recovering);
+    s.reasserted(A, A, "x", 1);
+    assert_eq!(s.acquire(A, "z", Write, 2), ["A queued r:z #2"]);
+    let said = s.reasserted(B, B, "y", 0);
+    for expected in
+        ["B recovered epoch 2", "B granted r:y #9 write 2.1", "A granted r:z #2 write 2.1"]
+    {
+        assert!(said.contains(&expected.to_owned()), "{expected}: {said:?}");
+    }
+    // What was held is held, with its token.
+    assert_eq!(s.acquire(B, "x", Write, 10)[0], "A revoke r:x #1 to write");
+}
+
+#[test]
+fn a_listed_session_that_stays_away_is_waited_for_until_its_lease_is_over() {
+    let mut s = restarted();
+    s.reassert(A, "x", Write, 1, held(7));
+    s.reasserted(A, A, "x", 1);
+    assert_eq!(s.acquire(A, "y", Write, 2), ["A queued r:y #2"]);
+    let grace = TTL + crate::limits::margin(TTL);
+    s.wait(grace / 2);
+    s.keep_alive(A, 1);
+    let said = s.keep_alive(B, 1);
+    assert_eq!(said[0], "B serving epoch 2", "not renewed before it has re-asserted");
+    s.wait(grace / 2 - Duration::from_micros(1));
+    assert!(s.server.is_recovering());
+    let said = s.wait(Duration::from_micros(1));
+    assert_eq!(said, ["A granted r:y #2 write 2.1", "B ended"]);
+}
+
+#[test]
+fn the_order_of_waiters_survives_by_their_tickets() {
+    let above = Epoch::new(E1).unwrap();
+    let list = [A, B, C, D].map(|session| listed(session, true)).to_vec();
+    let mut s = Scene::restarted(Limits::default(), above, list);
+    s.reassert(C, "x", Write, 1, waiting(3));
+    s.reassert(B, "x", Write, 1, waiting(2));
+    s.acquire(D, "x", Write, 1);
+    s.reassert(A, "x", Write, 1, held(7));
+    for (session, count) in [(C, 1), (B, 1), (D, 0), (A, 1)] {
+        s.reasserted(session, session, "x", count);
+    }
+    assert!(!s.server.is_recovering());
+    let give = ", give back to write";
+    assert_eq!(s.release(A, "x", 1), [format!("B granted r:x #1 write 2.1{give}")]);
+    assert_eq!(s.release(B, "x", 1), [format!("C granted r:x #1 write 2.2{give}")]);
+    assert_eq!(s.release(C, "x", 1), ["D granted r:x #1 write 2.3"]);
+}
+
+#[test]
+fn re_assertions_may_be_doubled_and_overtaken_by_their_end() {
+    let mut s = restarted();
+    s.reasserted(A, A, "x", 2);
+    s.reasserted(B, B, "x", 0);
+    s.reassert(A, "x", Read, 1, held(7));
+    s.reassert(A, "x", Read, 1, held(7));
+    assert!(s.server.is_recovering(), "a double does not count");
+    let waits = Claim::Waiting { ticket: None, upgrade: true, owners: Vec::new() };
+    let said = s.reassert(A, "x", Write, 2, waits);
+    assert!(said.contains(&"A granted r:x #2 write 2.1".to_owned()), "{said:?}");
+    // Late doubles change nothing, whatever happened since.
+    s.release(A, "x", 2);
+    assert_eq!(s.reassert(A, "x", Read, 1, held(7)), [""; 0]);
+    assert_eq!(s.server.records(), 0);
+    let said = s.reasserted(A, A, "x", 2);
+    assert!(said.iter().all(|line| line == "A recovered epoch 2") && !said.is_empty());
+}
+
+#[test]
+fn an_unknown_session_can_not_re_assert() {
+    let mut s = restarted();
+    let open = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
+    s.say(C, open);
+    assert_eq!(s.reassert(C, "x", Write, 1, held(9)), ["C unlisted C"]);
+    assert_eq!(s.reasserted(C, C, "x", 1)[..1], ["C recovered epoch 2"], "for the empty shards");
+    assert!(s.reasserted(C, C, "x", 1).contains(&"C unlisted C".to_owned()));
+    assert_eq!(
+        s.reassert_as(C, A, "x", Write, 1, held(9)),
+        ["C unlisted A"],
+        "A speaks for itself"
+    );
+}
+
+#[test]
+fn of_two_conflicting_re_assertions_the_higher_token_stands() {
+    let mut s = restarted();
+    s.reassert(A, "x", Write, 1, held(7));
+    assert_eq!(s.reassert(B, "x", Write, 1, held(6)), ["B lost r:x #1"]);
+    s.reassert(A, "y", Write, 2, held(7));
+    assert_eq!(s.reassert(B, "y", Read, 2, held(7)), ["A lost r:y #2"], "it read after the write");
+    assert_eq!(s.reassert(A, "z", Read, 3, held(7)), [""; 0]);
+    assert_eq!(s.reassert(B, "z", Write, 3, held(8)), ["A lost r:z #3"]);
+}
+
+#[test]
+fn a_new_owner_hears_the_old_owners_sessions_through_their_successors() {
+    let above = Epoch::new(5).unwrap();
+    let mut s = Scene::restarted(Limits::default(), above, vec![listed(A, false)]);
+    let open = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
+    s.say(B, open.clone());
+    s.say(C, open.clone());
+    assert_eq!(s.say(A, open), ["A no session"], "it is a session of another server");
+    s.reassert_as(B, A, "x", Write, 1, held(7));
+    assert_eq!(s.reassert_as(C, A, "x", Write, 1, held(7)), ["C unlisted A"], "B came first");
+    assert_eq!(s.acquire(C, "x", Write, 1), ["C queued r:x #1"]);
+    let said = s.reasserted(B, A, "x", 1);
+    for expected in ["B recovered epoch 6", "B revoke r:x #1 to write", "A ended"] {
+        assert!(said.contains(&expected.to_owned()), "{expected}: {said:?}");
+    }
+    assert_eq!(s.release(B, "x", 1), ["C granted r:x #1 write 6.1"]);
+}
+
+#[test]
+fn what_was_re_asserted_in_part_goes_when_the_lease_is_over() {
+    let above = Epoch::new(5).unwrap();
+    let mut s = Scene::restarted(Limits::default(), above, vec![listed(A, false)]);
+    s.say(B, ToServer::Open { ttl: TTL * 3, handoff: Handoff::Direct });
+    s.reassert_as(B, A, "x", Write, 1, held(7));
+    s.wait(TTL + crate::limits::margin(TTL));
+    assert_eq!((s.server.records(), s.server.is_recovering()), (0, false));
+}
+
+#[test]
+fn a_term_begins_when_its_epoch_is_durable_and_not_before() {
+    let mut s = Scene {
+        server: LockServer::new(Limits::default(), 2, 1),
+        now: Tick(5),
+        epoch: Epoch::new(1).unwrap(),
+        stores: Vec::new(),
+        hold_stores: true,
+    };
+    let take = Input::Take { groups: GroupSet::ALL, above: Epoch::NONE, listed: Vec::new() };
+    s.input(take.clone());
+    s.say(A, ToServer::Open { ttl: TTL, handoff: Handoff::Direct });
+    let (open, what) = s.stores.pop().unwrap();
+    assert!(matches!(what, Store::Session { .. }));
+    s.stored(open);
+    let said = s.acquire(A, "x", Write, 1);
+    assert!(said[0].contains("NotServed"), "{said:?}");
+    assert_eq!(s.input(take), ["refused: some of these groups are served here already"]);
+    assert_eq!(s.flush(), ["A serving epoch 1", "A serving epoch 1"]);
+    assert_eq!(s.acquire(A, "x", Write, 2), ["A granted r:x #2 write 1.1"]);
+}
+
+#[test]
+fn an_acquire_of_an_earlier_epoch_is_told_the_present_one() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.epoch = Epoch::NONE;
+    assert_eq!(s.acquire(A, "x", Write, 1), ["A serving epoch 1"]);
+    assert_eq!(s.server.records(), 0);
+}
+
+#[test]
+fn a_server_that_is_shown_a_later_epoch_stops_until_it_is_above() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.epoch = Epoch::new(9).unwrap();
+    let said = s.acquire(B, "x", Write, 1);
+    assert!(said[0].starts_with("behind ") && said[0].ends_with("epoch 9"), "{said:?}");
+    assert!(s.acquire(B, "x", Write, 1)[0].contains("NotServed"));
+    let groups = GroupSet::ALL
+        .without(s.server.terms().iter().fold(GroupSet::EMPTY, |all, term| all.or(term.groups)));
+    s.input(Input::Take { groups, above: s.epoch, listed: vec![listed(A, true)] });
+    s.epoch = Epoch::new(10).unwrap();
+    s.reassert(A, "x", Write, 1, held(1));
+    s.say(A, ToServer::Reasserted { groups, epoch: s.epoch, former: A, count: 1 });
+    assert_eq!(s.acquire(B, "x", Write, 2)[0], "A revoke r:x #1 to write");
+}
+
+#[test]
+fn groups_that_are_left_are_forgotten() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.acquire(B, "x", Write, 1);
+    s.acquire(A, "y", Read, 2);
+    let groups = GroupSet::from_iter([record("x").group()]);
+    s.input(Input::Leave { groups });
+    assert_eq!(s.server.records(), 1);
+    assert!(s.acquire(B, "x", Write, 1)[0].contains("NotServed"));
+}
