@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod command;
 mod models;
+mod search;
 mod table;
 mod test;
 mod tidy;
@@ -24,6 +25,8 @@ cargo xtask <command>
   tidy                 what the compiler does not check: edges, unsafe, sizes, front papers
   weaken [FILTER]      weaken each memory ordering in turn and demand that a loom model fails
       --limit SECONDS  time for one mutant (default 300)
+  search [A..B]        long searches in the lock protocol: worlds A..B (default 0..20000), the
+                       whole small models, many seeds of the fuzzer, the table of bugs
   bench [FILTER]       compare with other locks; on a quiet machine
       --record NAME    keep the results in benches/results/<date>-NAME
       --readme         copy the newest recorded table into README.md
@@ -49,6 +52,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "test" => test::main(&Workspace::find()?, args),
         "tidy" => tidy::main(&Workspace::find()?, args),
         "weaken" => weaken::main(&Workspace::find()?, args),
+        "search" => search::main(&Workspace::find()?, args),
         "bench" => bench::main(&Workspace::find()?, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

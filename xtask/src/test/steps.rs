@@ -26,6 +26,11 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
     Step { name: "features", what: "the tests with the optional features on", run: features },
     Step { name: "examples", what: "each example prints what it promises", run: examples },
+    Step {
+        name: "sim",
+        what: "simulated worlds with faults; every bug put back is found",
+        run: sim,
+    },
     Step { name: "loom", what: "every interleaving of the small models", run: loom },
     Step { name: "shuttle", what: "random interleavings of the larger models", run: shuttle },
     Step { name: "miri", what: "no undefined behaviour, under several seeds", run: miri },
@@ -34,6 +39,9 @@ pub(super) const STEPS: &[Step] = &[
 
 /// The crates whose unit tests Miri can run; the others call what it does not know.
 const MIRI_PACKAGES: [&str; 2] = ["lockspan-park", "lockspan-thread"];
+
+/// Worlds of one test run: enough for every kind of fault and every state.
+const SIM_SEEDS: &str = "0..600";
 
 /// No model needs as long as this; one that does has lost its way.
 const MODELS_LIMIT: Duration = Duration::from_secs(1800);
@@ -91,7 +99,8 @@ fn docs(_: &Workspace) -> Result<Done> {
 fn tests(_: &Workspace) -> Result<Done> {
     let runner =
         if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
-    Cmd::new(runner).arg("--workspace").run()?;
+    // The simulator has a step of its own, optimised.
+    Cmd::new(runner).args(["--workspace", "--exclude", "sim"]).run()?;
     Cmd::new("cargo test --workspace --doc").run()?;
     passed(format!("`{runner}`, then the documentation tests"))
 }
@@ -167,9 +176,19 @@ fn examples(workspace: &Workspace) -> Result<Done> {
     passed(format!("{} programs", programs.len()))
 }
 
+/// The protocol's worlds; a failure prints its seed and the command that replays it.
+fn sim(_: &Workspace) -> Result<Done> {
+    Cmd::new("cargo run --release -p sim -- --require-coverage --seeds").arg(SIM_SEEDS).run()?;
+    // The simulator's own tests replay each bug with its seed; they are slow without optimisation.
+    Cmd::new("cargo test --release -p sim").run()?;
+    Cmd::new("cargo test --release -p lockspan-protocol --features mutants").run()?;
+    passed(format!("worlds {SIM_SEEDS}, each bug put back, the small worlds in every order"))
+}
+
 fn bench_smoke(workspace: &Workspace) -> Result<Done> {
     Cmd::new("cargo run --release -p lockspan-benches -- --smoke --out")
         .arg(workspace.target.join("bench-smoke"))
         .run()?;
+    Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
     passed("each comparison once, tiny; its numbers mean nothing")
 }

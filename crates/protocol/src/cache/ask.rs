@@ -129,7 +129,7 @@ impl LockCache {
         let group = record.group();
         let is_upgrade = entry.want.as_ref()?.upgrade;
         let is_placed = entry.asked.is_some_and(|ask| ask.place.is_some());
-        if (is_upgrade || is_placed) && self.is_recovering(group) {
+        if (is_upgrade || is_placed) && self.is_recovering(record) {
             return None;
         }
         let server =
@@ -162,7 +162,7 @@ impl LockCache {
         over: Over,
         out: &mut Vec<Output>,
     ) {
-        if self.is_recovering(record.group()) {
+        if self.is_recovering(record) {
             let last = self.deferred.entry(record.clone()).or_insert(over);
             if last.seq <= over.seq {
                 *last = over;
@@ -172,13 +172,12 @@ impl LockCache {
         }
     }
 
-    /// Sends what was put off, for the groups that are not re-asserted any more.
+    /// Sends what was put off, for the records that are not re-asserted any more.
     pub(super) fn flush(&mut self, out: &mut Vec<Output>) {
         for (record, over) in std::mem::take(&mut self.deferred) {
-            let group = record.group();
-            if self.is_recovering(group) {
+            if self.is_recovering(&record) {
                 self.deferred.insert(record, over);
-            } else if let Some(server) = self.routes.server(group) {
+            } else if let Some(server) = self.routes.server(record.group()) {
                 self.links.send(server, over.message(record), out);
             }
         }

@@ -45,7 +45,7 @@ impl LockCache {
             let group = record.group();
             let server = self.routes.server(group);
             let has_way = server.is_some_and(|server| self.links.open(server).is_some());
-            let waits = if upgrade { self.is_recovering(group) } else { !has_way };
+            let waits = if upgrade { self.is_recovering(record) } else { !has_way };
             assert!(waits, "I8: {record} is wanted, and nothing is done about it");
             let is_sought = self.routes.missing().contains(group)
                 || server.is_some_and(|server| self.links.get(server).is_some());

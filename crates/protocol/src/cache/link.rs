@@ -5,6 +5,7 @@
 //! its first sending.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use super::{Config, LockCache, Output};
 use crate::bugs::Bug;
@@ -12,6 +13,7 @@ use crate::ids::{ServerId, SessionId};
 use crate::limits::margin;
 use crate::messages::{Term, ToServer};
 use crate::record::Record;
+use crate::slot::GroupSet;
 use crate::time::Tick;
 
 /// Keep-alives of which the answer may still come. One is begun every third of a lease, so an answer to
@@ -70,6 +72,13 @@ impl Links {
 }
 
 impl Link {
+    /// Whether something is due to be sent, and there was no answer to the open, or to a keep-alive for
+    /// a third of a lease.
+    fn is_silent(&self, now: Tick, third: Duration) -> bool {
+        let last = self.unanswered.back();
+        self.due <= now && last.is_some_and(|&(_, sent)| !self.is_open || sent + third <= now)
+    }
+
     /// The answer to the open or a keep-alive has come. An answer that is not awaited says nothing.
     fn answered(&mut self, number: u64, now: Tick, config: &Config) {
         let Some(at) = self.unanswered.iter().position(|&(sent, _)| sent == number) else {
@@ -151,8 +160,18 @@ impl LockCache {
         self.links.send(server, message, out);
     }
 
-    /// Sends what is due to be sent to servers as such.
+    /// Sends what is due to be sent to servers as such. Of one that is silent, it is asked whether it
+    /// still serves what the node has there.
     pub(super) fn keep_links(&mut self, now: Tick, out: &mut Vec<Output>) {
+        let third = self.config.ttl / 3;
+        for server in self.links.which(|link| link.is_silent(now, third)) {
+            let records = self.records.iter().map(|(record, _)| record.group());
+            let groups: GroupSet =
+                records.filter(|&group| self.routes.server(group) == Some(server)).collect();
+            if !groups.is_empty() {
+                out.push(Output::Locate { groups });
+            }
+        }
         for server in self.links.which(|link| link.due <= now) {
             self.keep(now, server, out);
         }

@@ -390,7 +390,7 @@ impl LockCache {
             ToNode::Refused { record, seq, why } => {
                 self.refused(now, server, &record, (seq, why), out);
             }
-            ToNode::Lost { record, seq } => self.grant_lost(now, &record, seq, out),
+            ToNode::Lost { record, seq } => self.grant_lost(now, server, &record, seq, out),
         }
     }
 
@@ -410,7 +410,7 @@ impl LockCache {
     /// The way to a server is open again: whatever it may have missed is sent now.
     fn connected(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
         self.keep(now, server, out);
-        self.reassert_due(now, Some(server), out);
+        self.reassert_if(now, |recovery| recovery.server == server, out);
         for record in
             self.records.which(|_, entry| entry.asked.is_some_and(|ask| ask.server == server))
         {
@@ -421,7 +421,7 @@ impl LockCache {
     /// Sends again what was not answered in time.
     fn send_again(&mut self, now: Tick, out: &mut Vec<Output>) {
         self.keep_links(now, out);
-        self.reassert_due(now, None, out);
+        self.reassert_if(now, |recovery| recovery.resend_at <= now, out);
         for record in self.records.due(now) {
             self.acquire_again(now, &record, out);
         }

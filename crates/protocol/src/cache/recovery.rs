@@ -16,7 +16,6 @@ use crate::ids::{Seq, ServerId, SessionId};
 use crate::messages::{Claim, Term, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
-use crate::slot::Group;
 use crate::time::Tick;
 
 /// Re-assertions of one former session to the owner of a new term.
@@ -29,17 +28,15 @@ pub(super) struct Recovery {
     from: ServerId,
     /// The session with it.
     pub(super) former: SessionId,
-    claims: Vec<Reassertion>,
+    claims: BTreeMap<(Record, Seq), Reassertion>,
     /// The end of that lease: after this, it is not worth while.
     until: Tick,
-    resend_at: Tick,
+    pub(super) resend_at: Tick,
 }
 
-/// What [`ToServer::Reassert`] says of one record.
+/// What [`ToServer::Reassert`] says of one number.
 #[derive(Clone, Debug)]
 struct Reassertion {
-    record: Record,
-    seq: Seq,
     mode: Mode,
     claim: Claim,
 }
@@ -60,19 +57,31 @@ impl Recovery {
     /// The server has left the other groups.
     fn shrink(&mut self, term: Term) {
         self.term = term;
-        self.claims.retain(|claim| term.groups.contains(claim.record.group()));
+        self.claims.retain(|(record, _), _| term.groups.contains(record.group()));
     }
 
-    /// Whether this is what is being re-asserted.
-    fn claims(&self, rest: Rest) -> bool {
+    /// Whether this is where what is re-asserted has rested.
+    fn is_about(&self, rest: Rest) -> bool {
         rest.server == self.from && rest.epoch < self.term.epoch
+    }
+
+    fn has(&self, record: &Record) -> bool {
+        let numbers = (record.clone(), Seq::NONE)..=(record.clone(), Seq(u64::MAX));
+        self.claims.range(numbers).next().is_some()
     }
 }
 
 impl LockCache {
-    /// Whether records of this group are being re-asserted.
-    pub(super) fn is_recovering(&self, group: Group) -> bool {
-        self.recoveries.iter().any(|recovery| recovery.term.groups.contains(group))
+    /// Whether the record is being re-asserted.
+    pub(super) fn is_recovering(&self, record: &Record) -> bool {
+        self.recoveries.iter().any(|recovery| recovery.has(record))
+    }
+
+    /// Whether `server` may say that what is held is void: it rests there, or is re-asserted there.
+    pub(super) fn may_void(&self, server: ServerId, record: &Record, rest: Rest) -> bool {
+        let mut recoveries = self.recoveries.iter();
+        rest.server == server
+            || recoveries.any(|recovery| recovery.server == server && recovery.has(record))
     }
 
     /// A server that has a session now, perhaps for the first time, serves this term.
@@ -130,7 +139,7 @@ impl LockCache {
     ) {
         let Some(at) = self.recovery(server, term) else { return };
         let recovery = self.recoveries.remove(at);
-        for Reassertion { record, .. } in &recovery.claims {
+        for (record, _) in recovery.claims.keys() {
             if self.is_current(record, server, term) {
                 self.move_claim(record, &recovery, out);
             }
@@ -154,16 +163,15 @@ impl LockCache {
         }
     }
 
-    /// Says again what is due, and all that goes to `server`.
-    pub(super) fn reassert_due(
+    /// Says again what this is true for.
+    pub(super) fn reassert_if(
         &mut self,
         now: Tick,
-        server: Option<ServerId>,
+        is_so: impl Fn(&Recovery) -> bool,
         out: &mut Vec<Output>,
     ) {
         for at in 0..self.recoveries.len() {
-            let recovery = &self.recoveries[at];
-            if recovery.resend_at <= now || Some(recovery.server) == server {
+            if is_so(&self.recoveries[at]) {
                 self.reassert(now, at, out);
             }
         }
@@ -178,12 +186,13 @@ impl LockCache {
     }
 
     fn give_up(&mut self, now: Tick, recovery: &Recovery, out: &mut Vec<Output>) {
-        for Reassertion { record, .. } in &recovery.claims {
-            if self.held(record).is_some_and(|held| recovery.claims(held.rest)) {
+        for (record, _) in recovery.claims.keys() {
+            if self.held(record).is_some_and(|held| recovery.is_about(held.rest)) {
                 self.lose(record, out);
             }
             let ask = self.records.get(record).and_then(|entry| entry.asked);
-            if let Some(ask) = ask.filter(|ask| ask.rest().is_some_and(|at| recovery.claims(at))) {
+            if let Some(ask) = ask.filter(|ask| ask.rest().is_some_and(|at| recovery.is_about(at)))
+            {
                 self.records.put_ask(record, Ask { place: None, ..ask });
                 self.acquire(now, record, out);
             }
@@ -236,7 +245,7 @@ impl LockCache {
         self.recoveries.retain(|old| {
             old.term.epoch > term.epoch || !old.term.groups.without(term.groups).is_empty()
         });
-        let (claims, resend_at) = (Vec::new(), now);
+        let (claims, resend_at) = (BTreeMap::new(), now);
         let mut recovery = Recovery { server, term, from, former, claims, until, resend_at };
         self.collect(&mut recovery);
         self.recoveries.push(recovery);
@@ -248,20 +257,18 @@ impl LockCache {
             if !self.is_current(record, recovery.server, recovery.term) {
                 continue;
             }
-            if let Some(held) = entry.held.filter(|held| recovery.claims(held.rest)) {
-                let claim = Claim::Held { token: held.token };
-                let (record, seq, mode) = (record.clone(), held.seq, held.mode);
-                recovery.claims.push(Reassertion { record, seq, mode, claim });
+            if let Some(held) = entry.held.filter(|held| recovery.is_about(held.rest)) {
+                let (mode, claim) = (held.mode, Claim::Held { token: held.token });
+                recovery.claims.insert((record.clone(), held.seq), Reassertion { mode, claim });
             }
             let (Some(ask), Some(want)) = (entry.asked, &entry.want) else { continue };
-            let place = ask.place.filter(|place| recovery.claims(place.rest));
+            let place = ask.place.filter(|place| recovery.is_about(place.rest));
             if let Some(Place { ticket, .. }) = place
                 && !self.config.bugs.has(Bug::WaitsNotReasserted)
             {
                 let (ticket, upgrade, owners) = (Some(ticket), want.upgrade, want.owners.clone());
-                let claim = Claim::Waiting { ticket, upgrade, owners };
-                let (record, seq, mode) = (record.clone(), ask.seq, want.mode);
-                recovery.claims.push(Reassertion { record, seq, mode, claim });
+                let (mode, claim) = (want.mode, Claim::Waiting { ticket, upgrade, owners });
+                recovery.claims.insert((record.clone(), ask.seq), Reassertion { mode, claim });
             }
         }
     }
@@ -271,7 +278,7 @@ impl LockCache {
         let recovery = &mut self.recoveries[at];
         recovery.resend_at = now + self.config.resend;
         let &mut Recovery { server, term: Term { groups, epoch }, former, .. } = recovery;
-        for Reassertion { record, seq, mode, claim } in recovery.claims.iter().cloned() {
+        for ((record, seq), Reassertion { mode, claim }) in recovery.claims.clone() {
             let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
             self.links.send(server, message, out);
         }
@@ -283,14 +290,14 @@ impl LockCache {
     fn move_claim(&mut self, record: &Record, recovery: &Recovery, out: &mut Vec<Output>) {
         let rest = Rest { server: recovery.server, epoch: recovery.term.epoch };
         let Some(entry) = self.records.get_mut(record) else { return };
-        if let Some(held) = entry.held.as_mut().filter(|held| recovery.claims(held.rest)) {
+        if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
             held.rest = rest;
             if recovery.from != recovery.server && entry.drain.is_none() {
                 self.say_opened(record, out);
             }
         }
         let Some(ask) = self.records.get(record).and_then(|entry| entry.asked) else { return };
-        if let Some(place) = ask.place.filter(|place| recovery.claims(place.rest)) {
+        if let Some(place) = ask.place.filter(|place| recovery.is_about(place.rest)) {
             let (place, server) = (Some(Place { rest, ..place }), rest.server);
             self.records.put_ask(record, Ask { place, server, ..ask });
         }

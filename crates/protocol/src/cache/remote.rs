@@ -188,12 +188,15 @@ impl LockCache {
     pub(super) fn grant_lost(
         &mut self,
         now: Tick,
+        server: ServerId,
         record: &Record,
         seq: Seq,
         out: &mut Vec<Output>,
     ) {
+        let Some(held) = self.held(record) else { return };
         // What the grant was converted to since then is void too.
-        if self.held(record).is_some_and(|held| (held.granted..=held.seq).contains(&seq)) {
+        let is_this = (held.granted..=held.seq).contains(&seq);
+        if is_this && self.may_void(server, record, held.rest) {
             self.lose(record, out);
             self.advance(now, record, out);
         }
@@ -203,11 +206,10 @@ impl LockCache {
     fn answer_over(&mut self, server: ServerId, record: &Record, seq: Seq, out: &mut Vec<Output>) {
         let over = match self.held(record) {
             None => Over::release(seq, None),
-            Some(held) if held.seq > seq && held.mode == Mode::Read => {
-                Over::release(held.seq.before(), Some(held.seq))
-            }
+            Some(held) if held.seq > seq && held.rest.server != server => Over::release(seq, None),
             // The server has ended the other number itself, when it granted the present one.
             Some(held) if held.mode != Mode::Read => return,
+            Some(held) if held.seq > seq => Over::release(held.seq.before(), Some(held.seq)),
             // The upgrade under way will be answered for both.
             Some(_) if self.asked(record).is_some() => return,
             // An upgrade that was taken for refused.

@@ -1,7 +1,7 @@
 //! Who waits for whom, over all tables of a server: finds circles and says who is to be refused.
 //!
 //! Only what names owners is here. The tables tell [`Fact`]s; a fact that closes a circle is answered
-//! by a [`Victim`]: of the waiting acquires in the circle the youngest, by their arrival here.
+//! by [`Victim`]s: of the waiting acquires in each circle the youngest, by their arrival here.
 //!
 //! An owner is blocked, through an acquire of its own that waits,
 //! - by the reported owners of every grant of the record that excludes the wish, and
@@ -143,12 +143,13 @@ impl WaitGraph {
         self.waits.is_empty() && self.holds.is_empty()
     }
 
-    /// Takes in a fact; if it closes a circle, somebody is to be refused.
-    pub fn handle(&mut self, fact: Fact) -> Option<Victim> {
+    /// Takes in a fact. For each circle that it closes somebody is to be refused, and is forgotten here
+    /// at once.
+    pub fn handle(&mut self, fact: Fact) -> Vec<Victim> {
         match fact {
             Fact::Gone { session, seq } => {
                 self.remove((session, seq));
-                None
+                Vec::new()
             }
             Fact::Waits { session, seq, record, mode, ticket, upgrade, owners } => {
                 let key = (session, seq);
@@ -162,12 +163,12 @@ impl WaitGraph {
                 self.at.entry(record.clone()).or_default().insert(key);
                 let wait = Wait { record, mode, ticket, upgrade, owners: owners.clone(), age };
                 self.waits.insert(key, wait);
-                owners.into_iter().find_map(|owner| self.search(owner))
+                self.break_circles(&owners)
             }
             Fact::Holds { session, seq, record, mode, number, holders, waits } => {
                 let key = (session, seq);
                 if self.holds.get(&key).is_some_and(|hold| hold.number >= number) {
-                    return None;
+                    return Vec::new();
                 }
                 self.remove(key);
                 for wait in &waits {
@@ -176,9 +177,21 @@ impl WaitGraph {
                 self.at.entry(record.clone()).or_default().insert(key);
                 let starts = holders.clone();
                 self.holds.insert(key, Hold { record, mode, number, holders, waits });
-                starts.into_iter().find_map(|owner| self.search(owner))
+                self.break_circles(&starts)
             }
         }
+    }
+
+    /// Finds victims until there is no circle through any of these.
+    fn break_circles(&mut self, starts: &[Owner]) -> Vec<Victim> {
+        let mut victims = Vec::new();
+        for &start in starts {
+            while let Some(victim) = self.search(start) {
+                self.remove((victim.session, victim.seq));
+                victims.push(victim);
+            }
+        }
+        victims
     }
 
     fn remove(&mut self, key: Key) {
@@ -311,12 +324,25 @@ mod tests {
     #[test]
     fn the_youngest_wait_of_a_circle_is_refused_and_told_the_circle() {
         let mut graph = WaitGraph::new(100);
-        assert_eq!(graph.handle(waits(1, "y", T1)), None);
-        assert_eq!(graph.handle(holds(2, "y", T2, &[])), None);
-        assert_eq!(graph.handle(waits(2, "x", T2)), None);
-        let victim = graph.handle(holds(1, "x", T1, &[])).unwrap();
+        assert_eq!(graph.handle(waits(1, "y", T1)), []);
+        assert_eq!(graph.handle(holds(2, "y", T2, &[])), []);
+        assert_eq!(graph.handle(waits(2, "x", T2)), []);
+        let victim = graph.handle(holds(1, "x", T1, &[])).pop().unwrap();
         assert_eq!((victim.session, victim.record), (SessionId(2), record("x")));
         assert_eq!(victim.cycle, [T1, T2]);
+    }
+
+    #[test]
+    fn a_report_that_closes_two_circles_breaks_both() {
+        let mut graph = WaitGraph::new(100);
+        graph.handle(waits(1, "y", T1));
+        for (session, owner) in [(2, T2), (3, T3)] {
+            graph.handle(holds(session, "y", owner, &[]));
+            graph.handle(waits(session, "x", owner));
+        }
+        let victims = graph.handle(holds(1, "x", T1, &[]));
+        let sessions: BTreeSet<_> = victims.iter().map(|victim| victim.session.0).collect();
+        assert_eq!(sessions, [2, 3].into());
     }
 
     #[test]
@@ -326,7 +352,7 @@ mod tests {
         graph.handle(holds(3, "w", T3, &[]));
         graph.handle(waits(3, "z", T3));
         // On node 1 owner 2 holds z, and waits there for owner 1.
-        let victim = graph.handle(holds(1, "z", T2, &[(T2, T1)])).unwrap();
+        let victim = graph.handle(holds(1, "z", T2, &[(T2, T1)])).pop().unwrap();
         assert_eq!(victim.session, SessionId(3));
         assert_eq!(victim.cycle.len(), 3);
     }
@@ -338,7 +364,7 @@ mod tests {
         graph.handle(waits(2, "x", T2));
         graph.handle(waits(3, "x", T3));
         graph.handle(holds(8, "y", T3, &[]));
-        let victim = graph.handle(waits(4, "y", T2)).unwrap();
+        let victim = graph.handle(waits(4, "y", T2)).pop().unwrap();
         assert_eq!(victim.session, SessionId(4));
     }
 
@@ -349,7 +375,7 @@ mod tests {
         graph.handle(holds(2, "y", T2, &[]));
         graph.handle(Fact::Gone { session: SessionId(2), seq: Seq(1) });
         graph.handle(waits(2, "x", T2));
-        assert_eq!(graph.handle(holds(1, "x", T1, &[])), None);
+        assert_eq!(graph.handle(holds(1, "x", T1, &[])), []);
         for (session, seq) in [(1, 10), (2, 20), (1, 1)] {
             graph.handle(Fact::Gone { session: SessionId(session), seq: Seq(seq) });
         }
@@ -367,7 +393,7 @@ mod tests {
         graph.handle(holds(2, "y", T2, &[]));
         graph.handle(waits(1, "y", T1));
         graph.handle(waits(2, "x", T2));
-        assert_eq!(graph.handle(holds(1, "x", T1, &[])), None);
+        assert_eq!(graph.handle(holds(1, "x", T1, &[])), []);
     }
 
     #[test]
@@ -376,6 +402,6 @@ mod tests {
         graph.handle(waits(1, "y", T1));
         graph.handle(holds(2, "y", T2, &[]));
         graph.handle(waits(2, "x", T2));
-        assert_eq!(graph.handle(holds(1, "x", T1, &[])), None);
+        assert_eq!(graph.handle(holds(1, "x", T1, &[])), []);
     }
 }

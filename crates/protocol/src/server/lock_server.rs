@@ -195,7 +195,7 @@ impl LockServer {
                 self.registry.recovered(former, &mut self.from_registry);
             }
             TableOutput::Fact(fact) => {
-                if let Some(Victim { session, seq, record, cycle }) = self.graph.handle(fact) {
+                for Victim { session, seq, record, cycle } in self.graph.handle(fact) {
                     let table = self.table_of(record.group());
                     self.tell(now, table, TableInput::Refuse { session, record, seq, cycle });
                 }

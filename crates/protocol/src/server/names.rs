@@ -16,7 +16,7 @@ use crate::time::Tick;
 
 /// A record with at least one claim. Two neighbouring cache lines.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(super) struct Entry {
     pub(super) name: Record,
     pub(super) holders: List,

@@ -213,9 +213,8 @@ impl Registry {
             }
             return Ok(());
         }
-        self.leases.remove(&(session.until, id));
-        session.until = session.until.max(now + session.ttl);
-        self.leases.insert((session.until, id));
+        let until = session.until.max(now + session.ttl);
+        self.set_lease(id, until);
         self.send(id, ToNode::Alive { number }, out);
         Ok(())
     }
@@ -311,14 +310,13 @@ impl Registry {
     /// R1 holds now.
     fn opened(&mut self, now: Tick, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.state != State::Opening {
-            return;
+        // A term may have begun meanwhile that lists the session: then it is open by that.
+        if session.state == State::Opening {
+            session.state = State::Open;
+            let (until, handoff) = (now + session.ttl, session.handoff);
+            self.set_lease(id, until);
+            out.push_back(RegistryOutput::Tables(ToTables::Began { session: id, handoff }));
         }
-        session.state = State::Open;
-        session.until = now + session.ttl;
-        self.leases.insert((session.until, id));
-        let handoff = session.handoff;
-        out.push_back(RegistryOutput::Tables(ToTables::Began { session: id, handoff }));
         self.send(id, ToNode::Opened { terms: self.terms.clone() }, out);
     }
 
@@ -344,18 +342,18 @@ impl Registry {
             if session.state == State::Ending {
                 continue;
             }
-            let until = if self.limits.bugs.has(Bug::RestartForgetsLeases) { now } else { until };
-            self.leases.remove(&(session.until, one.session));
-            session.until = session.until.max(until);
-            if self.limits.bugs.has(Bug::RestartForgetsLeases) {
-                session.until = until;
+            // What is listed is durable, whether its node has heard so or not.
+            if session.state == State::Opening {
+                session.state = State::Open;
             }
-            self.leases.insert((session.until, one.session));
             session.unrecovered += count;
+            let until = session.until.max(until);
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);
                 out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));
             }
+            let forgets = self.limits.bugs.has(Bug::RestartForgetsLeases);
+            self.set_lease(one.session, if forgets { now } else { until });
         }
         let listed: Vec<_> = listed.iter().map(|one| one.session).collect();
         for &term in terms {
@@ -379,6 +377,14 @@ impl Registry {
         self.leases.remove(&(session.until, id));
         session.state = State::Ending;
         self.store(Pending::Forget(id), Store::Forget { session: id }, out);
+    }
+
+    /// The lease ends then, and not when it was to end before.
+    fn set_lease(&mut self, id: SessionId, until: Tick) {
+        let session = self.sessions.get_mut(&id).expect("a session with a lease is known");
+        self.leases.remove(&(session.until, id));
+        session.until = until;
+        self.leases.insert((until, id));
     }
 
     fn store(&mut self, pending: Pending, what: Store, out: &mut VecDeque<RegistryOutput>) {

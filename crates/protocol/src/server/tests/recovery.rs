@@ -258,3 +258,22 @@ fn groups_that_are_left_are_forgotten() {
     assert_eq!(s.server.records(), 1);
     assert!(s.acquire(B, "x", Write, 1)[0].contains("NotServed"));
 }
+
+#[test]
+fn a_session_that_opens_while_a_term_that_lists_it_begins_is_one_session() {
+    let mut s = Scene::restarted(Limits::default(), Epoch::NONE, Vec::new());
+    s.input(Input::Leave { groups: GroupSet::ALL });
+    s.hold_stores = true;
+    let take = Input::Take { groups: GroupSet::ALL, above: s.epoch, listed: vec![listed(A, true)] };
+    s.input(take);
+    let open = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
+    assert_eq!(s.say(A, open), [""; 0]);
+    s.epoch = Epoch::new(2).unwrap();
+    let said = s.flush();
+    assert!(said.contains(&"A opened".to_owned()), "{said:?}");
+    s.reasserted(A, A, "x", 0);
+    assert_eq!(s.keep_alive(A, 1), ["A alive 1"]);
+    s.hold_stores = false;
+    assert_eq!(s.wait(TTL * 2), ["A ended"]);
+    assert_eq!(s.server.next_deadline(), None);
+}

@@ -1,0 +1,349 @@
+//! Restarts and changes of owner.
+
+use super::*;
+
+/// A node that holds x (write), waits in line for y, and has asked for z.
+fn busy_node() -> LockCache {
+    let mut cache = node(config());
+    run(
+        &mut cache,
+        &[
+            (1, want("x", Write), "1/100 acquire x write #1 in 1"),
+            (2, granted("x", 1, Write), "open x write 1.7 on 1"),
+            (3, want_for("y", Read, &[5]), "1/100 acquire y read #2 in 1 o5"),
+            (4, queued("y", 2), ""),
+            (5, want("z", Write), "1/100 acquire z write #3 in 1"),
+        ],
+    );
+    cache
+}
+
+fn check_busy(script: &[Step<'_>]) {
+    run(&mut busy_node(), script);
+}
+
+/// A node that holds x (write) and waits in line for y.
+fn check_two(script: &[Step<'_>]) {
+    let mut cache = busy_node();
+    run(&mut cache, &[(6, withdraw("z"), "1/100 cancel z #3")]);
+    run(&mut cache, script);
+}
+
+const RESTART: &str = "1/100 reassert x write #1 in 2 for 100 held 1.7
+     1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+     1/100 reasserted 0-255 in 2 for 100: 2";
+
+const MOVE: &str = "2/101 reassert x write #1 in 2 for 100 held 1.7
+     2/101 reassert y read #2 in 2 for 100 waits 1.3 o5
+     2/101 reasserted 0-255 in 2 for 100: 2";
+
+fn unlisted(server: u32, session: u64, former: u64) -> Input {
+    let former = SessionId(former);
+    from(server, session, ToNode::Unlisted { term: term(2), former })
+}
+
+#[test]
+fn after_a_restart_the_node_says_what_it_holds_and_waits_for_and_asks_the_rest_again() {
+    check_busy(&[
+        (10, serving(2), &format!("{RESTART}\n 1/100 acquire z write #3 in 2")),
+        (20, recovered(2), ""),
+        (30, recovered(2), ""),
+        (40, says(grant("z", 3, Write, token(2, 1), None)), "open z write 2.1 on 1"),
+        (50, revoke("x", 1, Write), "drain x by 52"),
+    ]);
+}
+
+#[test]
+fn re_assertions_are_sent_again_until_the_server_has_them() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (20, serving(2), RESTART),
+        (520, Input::Tick, RESTART),
+        (600, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 1\n{RESTART}")),
+        (700, recovered(2), ""),
+        (2600, Input::Tick, "1/100 alive 1\n 1/100 acquire y read #2 in 2 o5"),
+    ]);
+}
+
+#[test]
+fn a_node_with_nothing_says_so_and_nobody_waits_for_it() {
+    check(&[(10, serving(2), "1/100 reasserted 0-255 in 2 for 100: 0"), (20, recovered(2), "")]);
+}
+
+#[test]
+fn what_was_granted_in_the_term_is_not_re_asserted_in_it() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (20, recovered(2), ""),
+        (30, want("z", Read), "1/100 acquire z read #4 in 2"),
+        (40, says(grant("z", 4, Read, token(2, 0), None)), "open z read 2.0 on 1"),
+        (50, serving(2), "1/100 reasserted 0-255 in 2 for 100: 0"),
+        (60, recovered(2), ""),
+        (70, serving(1), ""),
+    ]);
+}
+
+#[test]
+fn releases_wait_for_the_end_of_the_recovery() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (20, revoke("x", 1, Read), "drain x to read by 22"),
+        (30, drained("x"), ""),
+        (35, withdraw("y"), ""),
+        (40, revoke("x", 4, Write), "drain x by 42"),
+        (45, drained("x"), ""),
+        (510, Input::Tick, RESTART),
+        (
+            520,
+            recovered(2),
+            "1/100 release x #4
+             1/100 cancel y #2",
+        ),
+    ]);
+}
+
+#[test]
+fn a_new_wish_does_not_wait_for_the_recovery_and_an_upgrade_does() {
+    let mut cache = node(config());
+    run(
+        &mut cache,
+        &[
+            (1, want("x", Read), "1/100 acquire x read #1 in 1"),
+            (2, granted("x", 1, Read), "open x read 1.7 on 1"),
+            (
+                10,
+                serving(2),
+                "1/100 reassert x read #1 in 2 for 100 held 1.7
+                 1/100 reasserted 0-255 in 2 for 100: 1",
+            ),
+            (20, upgrade("x"), ""),
+            (30, want("y", Read), "1/100 acquire y read #2 in 2"),
+            (40, recovered(2), "1/100 acquire x write #3 in 2 upgrade"),
+        ],
+    );
+}
+
+#[test]
+fn an_upgrade_in_line_is_re_asserted_with_its_read() {
+    check(&[
+        (1, want("x", Read), "1/100 acquire x read #1 in 1"),
+        (2, granted("x", 1, Read), "open x read 1.7 on 1"),
+        (3, upgrade("x"), "1/100 acquire x write #2 in 1 upgrade"),
+        (4, queued("x", 2), ""),
+        (
+            10,
+            serving(2),
+            "1/100 reassert x read #1 in 2 for 100 held 1.7
+             1/100 reassert x write #2 in 2 for 100 waits 1.3 upgrade
+             1/100 reasserted 0-255 in 2 for 100: 2",
+        ),
+        (20, recovered(2), ""),
+        (30, says(grant("x", 2, Write, token(2, 1), None)), "open x write 2.1 on 1"),
+    ]);
+}
+
+#[test]
+fn a_late_grant_of_an_owner_that_was_replaced_is_dropped() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (20, granted("y", 2, Read), ""),
+        (30, granted("z", 3, Write), ""),
+        (40, recovered(2), ""),
+        (50, says(grant("y", 2, Read, token(2, 0), None)), "open y read 2.0 on 1"),
+    ]);
+}
+
+#[test]
+fn a_session_that_does_not_recover_ends_with_its_lease() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (
+            8100,
+            Input::Tick,
+            "lost x
+             1/101 open",
+        ),
+        (
+            8200,
+            opened(1, 101, 2),
+            "lease 1 16200
+             1/101 acquire y read #4 in 2 o5",
+        ),
+    ]);
+}
+
+#[test]
+fn a_second_restart_is_told_what_is_true_then() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (20, revoke("x", 1, Read), "drain x to read by 22"),
+        (30, drained("x"), ""),
+        (
+            40,
+            serving(3),
+            "1/100 reassert x read #4 in 3 for 100 held 1.7
+             1/100 reassert y read #2 in 3 for 100 waits 1.3 o5
+             1/100 reasserted 0-255 in 3 for 100: 2",
+        ),
+        (50, recovered(2), ""),
+        (60, recovered(3), "1/100 release x #1 keep #4"),
+    ]);
+}
+
+#[test]
+fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_its_lease() {
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
+        (3200, Input::Tick, "1/100 alive 1\n 2/101 alive 1\n 2/101 acquire y read #2 in 2 o5"),
+        (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
+        (3500, from(1, 100, grant("y", 2, Read, token(1, 7), None)), ""),
+        (8050, want("x", Read), "open x write 1.7 on 2"),
+        (8100, give_back("x"), "drain x now"),
+        (8200, drained("x"), "2/101 release x #1"),
+    ]);
+}
+
+#[test]
+fn with_the_former_lease_ends_what_the_new_owner_has_not_heard() {
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (8100, Input::Tick, &format!("lost x\n locate {}\n 2/101 open", record("y").group().0)),
+        (
+            8150,
+            opened(2, 101, 2),
+            "lease 2 8200
+             2/101 acquire y read #4 in 2 o5",
+        ),
+    ]);
+}
+
+#[test]
+fn a_former_session_that_is_not_listed_has_lost_what_it_held() {
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+        (210, unlisted(2, 101, 99), ""),
+        (
+            220,
+            unlisted(2, 101, 100),
+            "lost x
+             2/101 acquire y read #2 in 2 o5",
+        ),
+    ]);
+}
+
+#[test]
+fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
+    let mut cache = busy_node();
+    run(
+        &mut cache,
+        &[
+            (6, withdraw("z"), "1/100 cancel z #3"),
+            (100, route(2), "2/101 open"),
+            (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+            (3000, Input::Connected { server: ServerId(1) }, "1/100 alive 1"),
+            (3100, alive(1), "lease 1 11100"),
+            (3200, Input::Connected { server: ServerId(2) }, &format!("2/101 alive 1\n{MOVE}")),
+            (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
+            (
+                8100,
+                want("z", Read),
+                "lost x
+                 2/101 acquire y read #2 in 2 o5
+                 2/101 acquire z read #4 in 2",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_new_owner_that_has_a_session_already_is_asked_for_its_terms() {
+    let none = ToNode::Opened { terms: vec![] };
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (
+            110,
+            from(2, 101, none),
+            "lease 2 8200
+             2/101 acquire y read #2 in 1 o5",
+        ),
+        (200, route(2), "2/101 open"),
+        (210, opened(2, 101, 2), MOVE),
+        (220, opened(2, 101, 2), ""),
+    ]);
+}
+
+#[test]
+fn a_session_with_the_new_owner_that_is_lost_is_followed_by_another_that_tells_it_again() {
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+        (300, from(2, 101, ToNode::NoSession), "2/102 open"),
+        (400, opened(2, 102, 2), &format!("lease 2 8400\n{}", MOVE.replace("2/101", "2/102"))),
+    ]);
+}
+
+#[test]
+fn a_node_with_nothing_lets_the_new_owner_know_for_its_session_with_the_old_one() {
+    let mut cache = node(config());
+    run(
+        &mut cache,
+        &[
+            (100, route(2), ""),
+            (110, want("x", Read), "2/101 open"),
+            (
+                200,
+                opened(2, 101, 2),
+                "lease 2 8210
+                 2/101 reasserted 0-255 in 2 for 100: 0
+                 2/101 acquire x read #1 in 2",
+            ),
+            (300, from(2, 101, ToNode::Recovered(term(2))), ""),
+        ],
+    );
+}
+
+#[test]
+fn an_owner_that_has_left_groups_is_told_about_the_others_only() {
+    let left = record("x").group();
+    let groups = GroupSet::ALL.without([left].into_iter().collect());
+    let rest = Term { groups, ..term(2) };
+    check_two(&[
+        (10, serving(2), RESTART),
+        (
+            20,
+            says(ToNode::Serving(rest)),
+            &format!(
+                "1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+                 1/100 reasserted {groups} in 2 for 100: 1"
+            ),
+        ),
+        (30, says(ToNode::Recovered(rest)), ""),
+    ]);
+}
+
+#[test]
+fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
+    let lost = |seq| ToNode::Lost { record: record("x"), seq: Seq(seq) };
+    let two = ToNode::Revoke { record: record("x"), seq: Seq(7), wanted: Write };
+    let moved = |more: &[Step<'_>]| {
+        let mut cache = busy_node();
+        let script = [
+            (6, withdraw("z"), "1/100 cancel z #3"),
+            (100, route(2), "2/101 open"),
+            (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+        ];
+        run(&mut cache, &script);
+        run(&mut cache, more);
+    };
+    moved(&[(300, from(2, 101, lost(1)), "lost x")]);
+    moved(&[
+        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
+        (310, from(1, 100, lost(1)), ""),
+        (320, from(1, 100, two.clone()), ""),
+        (330, from(2, 101, lost(1)), "lost x"),
+        (340, from(1, 100, two), "1/100 release x #7"),
+    ]);
+}
