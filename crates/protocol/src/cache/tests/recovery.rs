@@ -199,7 +199,7 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
         (3200, Input::Tick, "1/100 alive 1\n 2/101 alive 1\n 2/101 acquire y read #2 in 2 o5"),
         (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
         (3500, from(1, 100, grant("y", 2, Read, token(1, 7), None)), ""),
-        (8050, want("x", Read), "rests x on 2"),
+        (8050, want("x", Read), "open x write 1.7 on 2"),
         (8100, give_back("x"), "drain x now"),
         (8200, drained("x"), "2/101 release x #1"),
     ]);
