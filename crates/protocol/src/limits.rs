@@ -7,13 +7,13 @@ use crate::bugs::Bugs;
 /// How much a server keeps, and for how long. Past a limit there is a refusal, and nothing is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Sessions of a server.
+    /// Sessions of a server; those that were there before a restart are let in beyond it.
     pub sessions: usize,
     /// Records of a table.
     pub records: usize,
-    /// Grants and waits of one session in one table.
+    /// Records that one session holds or waits for in one table; an upgrade is not counted anew.
     pub claims_per_session: usize,
-    /// Waiters for one record.
+    /// Waiters for one record; those that were in line before a restart are let in beyond it.
     pub waiters_per_record: usize,
     /// Owners that one acquire or one report names; the waits of a report.
     pub owners: usize,

@@ -39,29 +39,29 @@ impl LockCache {
     /// the server located. What can't be done now is done when its hindrance has gone.
     pub(super) fn advance(&mut self, now: Tick, record: &Record, out: &mut Vec<Output>) {
         let Some(entry) = self.records.get(record) else { return };
-        let (group, is_wanted) = (record.group(), entry.want.is_some());
+        if !self.is_unsettled(record, entry) {
+            return;
+        }
+        let group = record.group();
         if let Some(server) = self.routes.server(group) {
-            if is_wanted || entry.rests_elsewhere(server) {
-                self.reach(now, server, out);
-            }
-        } else if is_wanted && self.routes.miss(group, now + self.config.resend) {
+            self.reach(now, server, out);
+        } else if self.routes.miss(group, now + self.config.resend) {
             out.push(Output::Locate { groups: [group].into_iter().collect() });
         }
         self.ask(now, record, out);
     }
 
-    /// [`LockCache::advance`] for every record that is not settled.
+    /// [`LockCache::advance`] for every record.
     pub(super) fn advance_all(&mut self, now: Tick, out: &mut Vec<Output>) {
-        let is_unsettled = |record: &Record, entry: &Entry| {
-            entry.want.is_some()
-                || self
-                    .routes
-                    .server(record.group())
-                    .is_some_and(|server| entry.rests_elsewhere(server))
-        };
-        for record in self.records.which(is_unsettled) {
+        for record in self.records.which(|record, entry| self.is_unsettled(record, entry)) {
             self.advance(now, &record, out);
         }
+    }
+
+    /// Whether something is wanted, or rests on another lease than that with the group's server.
+    fn is_unsettled(&self, record: &Record, entry: &Entry) -> bool {
+        let server = self.routes.server(record.group());
+        entry.want.is_some() || server.is_some_and(|server| entry.rests_elsewhere(server))
     }
 
     /// Sends an acquire for what is wanted, unless that is under way where it belongs.

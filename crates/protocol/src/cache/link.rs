@@ -106,9 +106,8 @@ fn lease_end(config: &Config, sent: Tick, now: Tick) -> Tick {
 impl LockCache {
     /// Ends the sessions whose lease is over.
     pub(super) fn end_leases(&mut self, now: Tick, out: &mut Vec<Output>) {
-        for server in self.links.which(|link| link.until <= now) {
-            self.session_lost(now, server, out);
-        }
+        let over = self.links.which(|link| link.until <= now);
+        self.sessions_lost(now, &over, out);
     }
 
     /// Begins a session with `server`, unless there is one.
@@ -214,8 +213,19 @@ impl LockCache {
         }
     }
 
-    /// Everything that rests on the session is void. A new one is begun if something is wanted there.
-    pub(super) fn session_lost(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+    /// Everything that rests on the sessions with these servers is void. New ones are begun where
+    /// something is wanted.
+    pub(super) fn sessions_lost(&mut self, now: Tick, servers: &[ServerId], out: &mut Vec<Output>) {
+        for &server in servers {
+            self.drop_session(server, out);
+        }
+        if !servers.is_empty() {
+            self.flush(out);
+            self.advance_all(now, out);
+        }
+    }
+
+    fn drop_session(&mut self, server: ServerId, out: &mut Vec<Output>) {
         let Some(link) = self.links.0.remove(&server) else { return };
         for record in self.records.which(|_, entry| entry.rests_on(server)) {
             self.forget_ask(&record, server);
@@ -225,8 +235,6 @@ impl LockCache {
         }
         self.recoveries
             .retain(|recovery| recovery.server != server && recovery.former != link.session);
-        self.flush(out);
-        self.advance_all(now, out);
     }
 
     /// Nothing is asked of `server` any more, and no place in its line is kept.

@@ -30,8 +30,8 @@
 //! # Calling contract
 //!
 //! Call [`LockCache::handle`] with every input, then do all it put in `out`, in order; call it with
-//! [`Input::Tick`] no later than [`LockCache::next_deadline`]. `now` never goes back. An `Err` has
-//! changed nothing (but that time has passed: leases that are over have ended).
+//! [`Input::Tick`] no later than [`LockCache::next_deadline`]. `now` never goes back. An input that is
+//! refused has changed nothing; but time has passed, and what was lost by that is in `out`.
 //!
 //! - A `Want` that is no upgrade closes the record until it is answered: a cached read may be traded.
 //! - `Open` answers what was wanted, and takes back a `Drain` that was not yet answered.
@@ -148,8 +148,8 @@ pub enum Output {
         message: ToServer,
     },
     /// Local threads may hold the record in this mode, as long as the lease with `server` stands. What
-    /// was wanted is thereby answered. May come again for a record that is open, with another mode or
-    /// token.
+    /// was wanted is thereby answered. May come again for a record that is open, with another mode,
+    /// token or server.
     Open {
         /// What.
         record: Record,
@@ -158,13 +158,6 @@ pub enum Output {
         /// For the store behind the record.
         token: Token,
         /// Whose lease it rests on.
-        server: ServerId,
-    },
-    /// A change of owner: what is open or drains rests on the lease with this server from now on.
-    Rests {
-        /// What.
-        record: Record,
-        /// Whose lease.
         server: ServerId,
     },
     /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone: all if
@@ -379,7 +372,7 @@ impl LockCache {
         match message {
             ToNode::Opened { terms } => self.opened(now, server, &terms, out),
             ToNode::Alive { number } => self.alive(now, server, number, out),
-            ToNode::NoSession => self.session_lost(now, server, out),
+            ToNode::NoSession => self.sessions_lost(now, &[server], out),
             ToNode::Serving(term) => self.serving(now, server, term, out),
             ToNode::Recovered(term) => self.recovered(now, server, term, out),
             ToNode::Unlisted { term, former } => self.unlisted(now, (server, former), term, out),

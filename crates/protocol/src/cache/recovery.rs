@@ -292,8 +292,8 @@ impl LockCache {
         let Some(entry) = self.records.get_mut(record) else { return };
         if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
             held.rest = rest;
-            if recovery.from != recovery.server {
-                out.push(Output::Rests { record: record.clone(), server: recovery.server });
+            if recovery.from != recovery.server && entry.drain.is_none() {
+                self.say_opened(record, out);
             }
         }
         let Some(ask) = self.records.get(record).and_then(|entry| entry.asked) else { return };

@@ -59,7 +59,6 @@ impl LockCache {
                     self.drain(record, wanted, Stay::over(), out);
                 }
             }
-            Number::Over if self.config.bugs.has(Bug::StrayGrantKept) => {}
             Number::Over => self.answer_over(server, record, seq, out),
         }
     }
@@ -205,6 +204,7 @@ impl LockCache {
     /// The server speaks of a number that is over: says what is true instead.
     fn answer_over(&mut self, server: ServerId, record: &Record, seq: Seq, out: &mut Vec<Output>) {
         let over = match self.held(record) {
+            None if self.config.bugs.has(Bug::StrayGrantKept) => return,
             None => Over::release(seq, None),
             Some(held) if held.seq > seq && held.rest.server != server => Over::release(seq, None),
             // The server has ended the other number itself, when it granted the present one.

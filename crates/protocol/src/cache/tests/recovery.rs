@@ -195,7 +195,7 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
     check_two(&[
         (100, route(2), "2/101 open"),
         (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
-        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
+        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
         (3200, Input::Tick, "1/100 alive 1\n 2/101 alive 1\n 2/101 acquire y read #2 in 2 o5"),
         (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
         (3500, from(1, 100, grant("y", 2, Read, token(1, 7), None)), ""),
@@ -340,7 +340,7 @@ fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
     };
     moved(&[(300, from(2, 101, lost(1)), "lost x")]);
     moved(&[
-        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
+        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
         (310, from(1, 100, lost(1)), ""),
         (320, from(1, 100, two.clone()), ""),
         (330, from(2, 101, lost(1)), "lost x"),

@@ -182,6 +182,10 @@ impl LockTable {
             self.send(session, ToNode::Lost { record, seq }, out);
             self.end(at, out);
         }
+        // I2, whatever the node says: what it asked for earlier is over.
+        if let Some(older) = self.own(ix, by).waiting.filter(|&at| self.claims.get(at).seq <= seq) {
+            self.end(older, out);
+        }
         self.add(Claim::new(ix, by, seq, mode, Place::Granted(token)));
         self.names.get_mut(ix).readers_due = false;
     }
@@ -197,10 +201,12 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let Wish { mode, seq, upgrade, owners } = wish;
-        if let Some(old) = self.own(ix, by).waiting {
-            if self.claims.get(old).seq >= seq {
-                return;
-            }
+        let own = self.own(ix, by);
+        let known = [own.holding, own.waiting].into_iter().flatten();
+        if known.map(|at| self.claims.get(at).seq).any(|later| later >= seq) {
+            return;
+        }
+        if let Some(old) = own.waiting {
             self.end(old, out);
         }
         let taken = self.names.get(ix).upgrader.some().is_some();
@@ -325,8 +331,14 @@ impl LockTable {
         }
     }
 
-    /// I3: an upgrader whose read was not re-asserted has nothing to upgrade.
-    fn check_upgrader(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
+    /// Whether the record's term has not heard of everybody yet.
+    pub(super) fn recovers(&self, ix: RecordIx) -> bool {
+        let key = self.served(self.names.get(ix).group).expect("a record's group is served");
+        self.terms[key].grace.is_some()
+    }
+
+    /// I3: an upgrader whose read was released, or not re-asserted, has nothing to upgrade.
+    pub(super) fn check_upgrader(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
         let Some(upgrader) = self.names.get(ix).upgrader.some() else { return };
         let (by, seq) = (self.claims.get(upgrader).session, self.claims.get(upgrader).seq);
         if self.own(ix, by).holding.is_none() {

@@ -42,6 +42,9 @@ impl LockTable {
             // A later grant stands.
             Some(_) => {}
         }
+        if !self.names.get(ix).is_unused() && !self.recovers(ix) {
+            self.check_upgrader(ix, out);
+        }
         self.schedule(now, ix, out);
     }
 

@@ -130,6 +130,18 @@ fn a_withdrawn_upgrade_goes_on_reading_under_a_new_number() {
     assert_eq!(s.acquire(B, "x", Read, 2), ["B granted r:x #2 read 1.1"]);
 }
 
+/// A late message about the read can have its node release it while the upgrade is under way.
+#[test]
+fn an_upgrader_whose_read_is_released_is_refused_and_blocks_nobody() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Read, 1);
+    s.acquire(B, "x", Read, 1);
+    s.upgrade(A, "x", 2);
+    s.acquire(C, "x", Write, 1);
+    assert_eq!(s.release(A, "x", 1), ["A refused r:x #2: NotHeld"]);
+    assert_eq!(s.release(B, "x", 1), ["C granted r:x #1 write 1.1"]);
+}
+
 #[test]
 fn a_cached_read_is_traded_for_a_write_at_the_end_of_the_line() {
     let mut s = Scene::new(Handoff::Direct);

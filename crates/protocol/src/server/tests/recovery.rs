@@ -277,3 +277,13 @@ fn a_session_that_opens_while_a_term_that_lists_it_begins_is_one_session() {
     assert_eq!(s.wait(TTL * 2), ["A ended"]);
     assert_eq!(s.server.next_deadline(), None);
 }
+
+#[test]
+fn a_session_that_contradicts_itself_has_one_claim_at_a_record() {
+    let mut s = restarted();
+    s.acquire(A, "x", Read, 2);
+    s.reassert(A, "x", Read, 5, held(7));
+    assert_eq!(s.server.claims(), 1);
+    s.reassert(A, "x", Write, 4, waiting(1));
+    assert_eq!(s.server.claims(), 1);
+}
