@@ -30,6 +30,8 @@ pub(crate) trait Machine {
     fn prepare(&mut self, access: &mut Access, steps: usize);
     /// Runs them.
     fn run(&mut self) -> usize;
+    /// Forgets them; returns how many steps they would have been.
+    fn skip(&mut self) -> usize;
 }
 
 /// One kind of machine and load.
@@ -62,10 +64,8 @@ fn run() -> Result<(), String> {
         found.map(|at| args.remove(at)).is_some()
     };
     let (smoke, count) = (flag("--smoke"), flag("--instructions"));
-    if let [mode, case, records, steps] = &args[..]
-        && mode == "--steps"
-    {
-        return instructions::child(case, records, steps);
+    if let [mode @ ("--steps" | "--skips"), case, records, steps] = &words(&args)[..] {
+        return instructions::child(*mode == "--steps", case, records, steps);
     }
     let out = match &args[..] {
         [] => None,
@@ -78,6 +78,10 @@ fn run() -> Result<(), String> {
         Some(path) => std::fs::write(&path, text).map_err(|error| format!("{path}: {error}")),
         None => Ok(()),
     }
+}
+
+fn words(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
 }
 
 /// Millions of steps a second, median of the rounds, for each case, size and access.

@@ -106,6 +106,10 @@ impl Machine for Share {
     fn run(&mut self) -> usize {
         self.0.run()
     }
+
+    fn skip(&mut self) -> usize {
+        std::mem::take(&mut self.0.inputs).len()
+    }
 }
 
 /// Records are cached for writing; another session wants one, the first gives it back.
@@ -131,6 +135,10 @@ impl Machine for HandOver {
 
     fn run(&mut self) -> usize {
         self.0.run()
+    }
+
+    fn skip(&mut self) -> usize {
+        std::mem::take(&mut self.0.inputs).len()
     }
 }
 
