@@ -217,7 +217,7 @@ impl LockCache {
     /// something is wanted.
     pub(super) fn sessions_lost(&mut self, now: Tick, servers: &[ServerId], out: &mut Vec<Output>) {
         for &server in servers {
-            self.drop_session(server, out);
+            self.drop_session(now, server, out);
         }
         if !servers.is_empty() {
             self.flush(out);
@@ -225,16 +225,15 @@ impl LockCache {
         }
     }
 
-    fn drop_session(&mut self, server: ServerId, out: &mut Vec<Output>) {
+    fn drop_session(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
         let Some(link) = self.links.0.remove(&server) else { return };
+        self.give_up_session(now, (server, link.session), out);
         for record in self.records.which(|_, entry| entry.rests_on(server)) {
             self.forget_ask(&record, server);
             if self.held(&record).is_some_and(|held| held.rest.server == server) {
                 self.lose(&record, out);
             }
         }
-        self.recoveries
-            .retain(|recovery| recovery.server != server && recovery.former != link.session);
     }
 
     /// Nothing is asked of `server` any more, and no place in its line is kept.

@@ -148,8 +148,8 @@ pub enum Output {
         message: ToServer,
     },
     /// Local threads may hold the record in this mode, as long as the lease with `server` stands. What
-    /// was wanted is thereby answered. May come again for a record that is open, with another mode,
-    /// token or server.
+    /// was wanted is thereby answered. May come again for a record that is open, with another mode or
+    /// token.
     Open {
         /// What.
         record: Record,
@@ -158,6 +158,13 @@ pub enum Output {
         /// For the store behind the record.
         token: Token,
         /// Whose lease it rests on.
+        server: ServerId,
+    },
+    /// A change of owner: what is open or drains rests on the lease with this server from now on.
+    Rests {
+        /// What.
+        record: Record,
+        /// Whose lease.
         server: ServerId,
     },
     /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone: all if

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use super::ask::Over;
 use super::entry::{Ask, Place, Rest};
 use super::{LockCache, Output};
 use crate::bugs::Bug;
@@ -29,7 +30,7 @@ pub(super) struct Recovery {
     /// The session with it.
     pub(super) former: SessionId,
     claims: BTreeMap<(Record, Seq), Reassertion>,
-    /// The end of that lease: after this, it is not worth while.
+    /// With another server than the owner: the end of that lease. After this, all of it is void.
     until: Tick,
     pub(super) resend_at: Tick,
 }
@@ -158,8 +159,9 @@ impl LockCache {
     ) {
         let at = self.recovery(server, term);
         if let Some(at) = at.filter(|&at| self.recoveries[at].former == former) {
-            let recovery = self.recoveries.remove(at);
-            self.give_up(now, &recovery, out);
+            self.give_up(now, at, out);
+            self.flush(out);
+            self.advance_all(now, out);
         }
     }
 
@@ -180,15 +182,32 @@ impl LockCache {
     /// Gives up what has taken longer than the lease that it rests on.
     pub(super) fn end_recoveries(&mut self, now: Tick, out: &mut Vec<Output>) {
         while let Some(at) = self.recoveries.iter().position(|recovery| recovery.until <= now) {
-            let recovery = self.recoveries.remove(at);
-            self.give_up(now, &recovery, out);
+            self.give_up(now, at, out);
+            self.flush(out);
+            self.advance_all(now, out);
         }
     }
 
-    fn give_up(&mut self, now: Tick, recovery: &Recovery, out: &mut Vec<Output>) {
+    /// Gives up what rests on a session with `server`, or is told to it: that session is no more.
+    pub(super) fn give_up_session(
+        &mut self,
+        now: Tick,
+        (server, session): (ServerId, SessionId),
+        out: &mut Vec<Output>,
+    ) {
+        self.recoveries.retain(|recovery| recovery.server != server);
+        while let Some(at) = self.recoveries.iter().position(|one| one.former == session) {
+            self.give_up(now, at, out);
+        }
+    }
+
+    /// What was to be re-asserted is void, and the new owner is told so: it may have heard of it.
+    fn give_up(&mut self, now: Tick, at: usize, out: &mut Vec<Output>) {
+        let recovery = self.recoveries.remove(at);
         for (record, _) in recovery.claims.keys() {
-            if self.held(record).is_some_and(|held| recovery.is_about(held.rest)) {
+            if let Some(held) = self.held(record).filter(|held| recovery.is_about(held.rest)) {
                 self.lose(record, out);
+                self.end(recovery.server, record, Over::release(held.seq, None), out);
             }
             let ask = self.records.get(record).and_then(|entry| entry.asked);
             if let Some(ask) = ask.filter(|ask| ask.rest().is_some_and(|at| recovery.is_about(at)))
@@ -197,8 +216,6 @@ impl LockCache {
                 self.acquire(now, record, out);
             }
         }
-        self.flush(out);
-        self.advance_all(now, out);
     }
 
     fn recovery(&self, server: ServerId, term: Term) -> Option<usize> {
@@ -241,7 +258,8 @@ impl LockCache {
         out: &mut Vec<Output>,
     ) {
         let Some(link) = self.links.open(from) else { return };
-        let (former, until) = (link.session, link.until);
+        let former = link.session;
+        let until = if from == server { Tick(u64::MAX) } else { link.until };
         self.recoveries.retain(|old| {
             old.term.epoch > term.epoch || !old.term.groups.without(term.groups).is_empty()
         });
@@ -292,8 +310,8 @@ impl LockCache {
         let Some(entry) = self.records.get_mut(record) else { return };
         if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
             held.rest = rest;
-            if recovery.from != recovery.server && entry.drain.is_none() {
-                self.say_opened(record, out);
+            if recovery.from != recovery.server {
+                out.push(Output::Rests { record: record.clone(), server: recovery.server });
             }
         }
         let Some(ask) = self.records.get(record).and_then(|entry| entry.asked) else { return };

@@ -105,6 +105,7 @@ fn words(output: &Output) -> String {
         Output::Open { record, mode, token, server } => {
             format!("open {} {mode} {token} on {}", name(record), server.0)
         }
+        Output::Rests { record, server } => format!("rests {} on {}", name(record), server.0),
         Output::Drain { record, to, stay } => {
             let to = to.map_or(String::new(), |mode| format!(" to {mode}"));
             let until = stay.until().0 / 1000;

@@ -195,7 +195,7 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
     check_two(&[
         (100, route(2), "2/101 open"),
         (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
-        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
+        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
         (3200, Input::Tick, "1/100 alive 1\n 2/101 alive 1\n 2/101 acquire y read #2 in 2 o5"),
         (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
         (3500, from(1, 100, grant("y", 2, Read, token(1, 7), None)), ""),
@@ -229,6 +229,7 @@ fn a_former_session_that_is_not_listed_has_lost_what_it_held() {
             220,
             unlisted(2, 101, 100),
             "lost x
+             2/101 release x #1
              2/101 acquire y read #2 in 2 o5",
         ),
     ]);
@@ -251,11 +252,40 @@ fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
                 8100,
                 want("z", Read),
                 "lost x
+                 2/101 release x #1
                  2/101 acquire y read #2 in 2 o5
                  2/101 acquire z read #4 in 2",
             ),
         ],
     );
+}
+
+#[test]
+fn a_former_session_that_ends_is_no_more_spoken_for_and_the_new_owner_knows() {
+    check_two(&[
+        (100, route(2), "2/101 open"),
+        (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
+        (
+            300,
+            from(1, 100, ToNode::NoSession),
+            "lost x
+             2/101 release x #1
+             2/101 acquire y read #2 in 2 o5",
+        ),
+        (310, from(2, 101, ToNode::Recovered(term(2))), ""),
+    ]);
+}
+
+#[test]
+fn a_session_that_speaks_for_itself_does_so_as_long_as_its_lease_stands() {
+    check_two(&[
+        (3000, Input::Tick, "1/100 alive 1\n 1/100 acquire y read #2 in 1 o5"),
+        (3010, serving(2), RESTART),
+        (3020, alive(1), "lease 1 11100"),
+        (8100, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 2\n{RESTART}")),
+        (8200, recovered(2), ""),
+        (8210, want("x", Write), "open x write 1.7 on 1"),
+    ]);
 }
 
 #[test]
@@ -340,7 +370,7 @@ fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
     };
     moved(&[(300, from(2, 101, lost(1)), "lost x")]);
     moved(&[
-        (300, from(2, 101, ToNode::Recovered(term(2))), "open x write 1.7 on 2"),
+        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
         (310, from(1, 100, lost(1)), ""),
         (320, from(1, 100, two.clone()), ""),
         (330, from(2, 101, lost(1)), "lost x"),
