@@ -115,6 +115,8 @@ pub enum ToServer {
         former: SessionId,
         /// How many different seqs were re-asserted.
         count: u32,
+        /// Their sum, wrapping: the server must have these and no others.
+        sum: u64,
     },
 }
 

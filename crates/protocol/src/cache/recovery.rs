@@ -301,7 +301,9 @@ impl LockCache {
             self.links.send(server, message, out);
         }
         let count = u32::try_from(recovery.claims.len()).unwrap_or(u32::MAX);
-        self.links.send(server, ToServer::Reasserted { groups, epoch, former, count }, out);
+        let seqs = recovery.claims.keys().map(|(_, seq)| seq.0);
+        let sum = seqs.fold(0, u64::wrapping_add);
+        self.links.send(server, ToServer::Reasserted { groups, epoch, former, count, sum }, out);
     }
 
     /// What was re-asserted rests on the lease with the new owner.

@@ -215,9 +215,13 @@ impl Claims {
         self.link_after(list, which, list.tail, ix);
     }
 
-    /// Puts a waiting claim where its ticket belongs. Almost always that is the end.
+    /// Puts a waiting claim where its ticket belongs. Almost always that is the
+    /// end, and sometimes the beginning.
     pub(super) fn queue(&mut self, list: &mut List, ix: ClaimIx) {
         let ticket = self.get(ix).ticket();
+        if list.head.some().is_some_and(|head| ticket < self.get(head).ticket()) {
+            return self.link_after(list, Which::Record, ClaimIx::NONE, ix);
+        }
         let mut prev = list.tail;
         while prev != ClaimIx::NONE && self.get(prev).ticket() > ticket {
             prev = self.get(prev).of_record.prev;

@@ -4,11 +4,17 @@
 //! by [`Victim`]s: of the waiting acquires in each circle the youngest, by their arrival here.
 //!
 //! An owner is blocked, through an acquire of its own that waits,
-//! - by the reported owners of every grant of the record that excludes the wish, and
-//! - by the owners of everyone who waits before it and excludes it: writers with an earlier ticket, and
-//!   for a writer the readers with an earlier ticket and the upgrader;
+//! - by the reported owners of every grant of the record that excludes the wish;
+//! - by the owners of those who wait before it and exclude it. Only the nearest are looked at: a writer
+//!   in line waits in turn for all who are before it. A reader waits for no writer in line while a
+//!   writer is reported to hold the record: it goes before them;
 //!
-//! and, through a wait on its own node, by the owner that the node named.
+//! and, through a wait on its own node, by the owner that the node named. An owner that waits on one
+//! node for what it holds on another is a circle too.
+//!
+//! Before a fact is taken in there is no circle, so a new one goes through an owner that the fact names:
+//! one depth-first search from these finds it, in the time of the part of the graph that they reach, and
+//! in a bounded number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,13 +105,21 @@ struct Hold {
     waits: Vec<LocalWait>,
 }
 
+/// What is known of one record.
+#[derive(Clone, Debug, Default)]
+struct At {
+    line: BTreeSet<(Ticket, Key)>,
+    upgraders: BTreeSet<Key>,
+    holds: BTreeSet<Key>,
+}
+
 /// The waits-for graph of a server.
 #[derive(Clone, Debug)]
 pub struct WaitGraph {
     waits: BTreeMap<Key, Wait>,
     holds: BTreeMap<Key, Hold>,
-    /// The waits and holds of each record.
-    at: BTreeMap<Record, BTreeSet<Key>>,
+    /// The line and the holds of each record.
+    at: BTreeMap<Record, At>,
     /// The waits of each owner.
     waits_of: BTreeMap<Owner, BTreeSet<Key>>,
     /// The holds whose reports name local waits of each owner.
@@ -160,7 +174,12 @@ impl WaitGraph {
                 for &owner in &owners {
                     self.waits_of.entry(owner).or_default().insert(key);
                 }
-                self.at.entry(record.clone()).or_default().insert(key);
+                let at = self.at.entry(record.clone()).or_default();
+                if upgrade {
+                    at.upgraders.insert(key);
+                } else {
+                    at.line.insert((ticket, key));
+                }
                 let wait = Wait { record, mode, ticket, upgrade, owners: owners.clone(), age };
                 self.waits.insert(key, wait);
                 self.break_circles(&owners)
@@ -174,8 +193,9 @@ impl WaitGraph {
                 for wait in &waits {
                     self.reports_of.entry(wait.waiter).or_default().insert(key);
                 }
-                self.at.entry(record.clone()).or_default().insert(key);
-                let starts = holders.clone();
+                self.at.entry(record.clone()).or_default().holds.insert(key);
+                let waiters = waits.iter().map(|wait| wait.waiter);
+                let starts: Vec<_> = holders.iter().copied().chain(waiters).collect();
                 self.holds.insert(key, Hold { record, mode, number, holders, waits });
                 self.break_circles(&starts)
             }
@@ -185,53 +205,67 @@ impl WaitGraph {
     /// Finds victims until there is no circle through any of these.
     fn break_circles(&mut self, starts: &[Owner]) -> Vec<Victim> {
         let mut victims = Vec::new();
-        for &start in starts {
-            while let Some(victim) = self.search(start) {
-                self.remove((victim.session, victim.seq));
-                victims.push(victim);
-            }
+        let mut budget = self.steps_max;
+        while let Some(victim) = self.search(starts, &mut budget) {
+            self.remove((victim.session, victim.seq));
+            victims.push(victim);
         }
         victims
     }
 
     fn remove(&mut self, key: Key) {
-        let record = if let Some(wait) = self.waits.remove(&key) {
+        let (record, ticket) = if let Some(wait) = self.waits.remove(&key) {
             for owner in wait.owners {
                 forget(&mut self.waits_of, &owner, key);
             }
-            wait.record
+            (wait.record, Some(wait.ticket))
         } else if let Some(hold) = self.holds.remove(&key) {
             for wait in hold.waits {
                 forget(&mut self.reports_of, &wait.waiter, key);
             }
-            hold.record
+            (hold.record, None)
         } else {
             return;
         };
-        forget(&mut self.at, &record, key);
+        if let Some(at) = self.at.get_mut(&record) {
+            at.upgraders.remove(&key);
+            at.holds.remove(&key);
+            if let Some(ticket) = ticket {
+                at.line.remove(&(ticket, key));
+            }
+            if at.line.is_empty() && at.upgraders.is_empty() && at.holds.is_empty() {
+                self.at.remove(&record);
+            }
+        }
     }
 
-    /// Looks for a circle through `start`, depth first, and picks the one to be refused.
-    fn search(&self, start: Owner) -> Option<Victim> {
+    /// Looks for a circle that is reached from `starts`, depth first, and picks the one to be refused.
+    fn search(&self, starts: &[Owner], budget: &mut usize) -> Option<Victim> {
         let mut seen = BTreeSet::new();
-        // The path so far; beside each owner, those that it waits for and that were not tried yet.
-        let mut path: Vec<(Step, Vec<Step>)> = Vec::new();
-        let mut budget = self.steps_max;
-        let first = Step { owner: start, wait: None };
-        path.push((first, self.blockers(start)));
-        while let Some((_, rest)) = path.last_mut() {
-            let Some(next) = rest.pop() else {
-                path.pop();
+        for &start in starts {
+            if !seen.insert(start) {
                 continue;
-            };
-            budget = budget.checked_sub(1)?;
-            if next.owner == start {
-                let why = path.iter().skip(1).map(|(step, _)| step.wait).chain([next.wait]);
-                let cycle = path.iter().map(|(step, _)| step.owner).collect();
-                return self.victim(why.flatten(), cycle);
             }
-            if seen.insert(next.owner) {
-                path.push((next, self.blockers(next.owner)));
+            // The path so far; beside each owner, those that it waits for and that were not tried yet.
+            let first = Step { owner: start, wait: None };
+            let mut path = vec![(first, self.blockers(start, budget)?)];
+            while let Some((_, rest)) = path.last_mut() {
+                let Some(next) = rest.pop() else {
+                    path.pop();
+                    continue;
+                };
+                if let Some(from) = path.iter().position(|(step, _)| step.owner == next.owner) {
+                    let circle = &path[from..];
+                    let why = circle.iter().skip(1).map(|(step, _)| step.wait).chain([next.wait]);
+                    let cycle = circle.iter().map(|(step, _)| step.owner).collect();
+                    // A circle of local waits alone is its node's business.
+                    if let Some(victim) = self.victim(why.flatten(), cycle) {
+                        return Some(victim);
+                    }
+                } else if seen.insert(next.owner) {
+                    let blockers = self.blockers(next.owner, budget)?;
+                    path.push((next, blockers));
+                }
             }
         }
         None
@@ -243,34 +277,52 @@ impl WaitGraph {
         Some(Victim { session, seq, record, cycle })
     }
 
-    /// Whom an owner waits for, and why.
-    fn blockers(&self, owner: Owner) -> Vec<Step> {
+    /// Whom an owner waits for, and why; nothing if there are no steps left to find out.
+    fn blockers(&self, owner: Owner, budget: &mut usize) -> Option<Vec<Step>> {
         let mut found = Vec::new();
         for &key in self.waits_of.get(&owner).into_iter().flatten() {
             let wait = &self.waits[&key];
-            for other in &self.at[&wait.record] {
-                let owners = match (self.waits.get(other), self.holds.get(other)) {
-                    (Some(ahead), _) if *other != key && wait.is_behind(ahead) => &ahead.owners,
-                    (_, Some(hold)) if wait.mode.conflicts(hold.mode) => &hold.holders,
-                    _ => continue,
-                };
-                let others = owners.iter().filter(|&&other| other != owner);
+            let at = &self.at[&wait.record];
+            let holds = at.holds.iter().map(|other| (other, &self.holds[other]));
+            for (_, hold) in holds.filter(|(other, _)| other.0 != key.0) {
+                if wait.mode.conflicts(hold.mode) {
+                    found.extend(hold.holders.iter().map(|&owner| Step { owner, wait: Some(key) }));
+                    *budget = budget.checked_sub(hold.holders.len() + 1)?;
+                }
+            }
+            for ahead in self.ahead(key, wait, at) {
+                *budget = budget.checked_sub(ahead.owners.len() + 1)?;
+                let others = ahead.owners.iter().filter(|&&other| other != owner);
                 found.extend(others.map(|&owner| Step { owner, wait: Some(key) }));
             }
         }
         for key in self.reports_of.get(&owner).into_iter().flatten() {
             let local = self.holds[key].waits.iter().filter(|wait| wait.waiter == owner);
             found.extend(local.map(|wait| Step { owner: wait.holder, wait: None }));
+            *budget = budget.checked_sub(self.holds[key].waits.len() + 1)?;
+        }
+        Some(found)
+    }
+
+    /// Those who wait before `wait` and exclude it, down to the nearest writer of other owners.
+    fn ahead<'a>(&'a self, key: Key, wait: &'a Wait, at: &'a At) -> Vec<&'a Wait> {
+        let upgraders = at.upgraders.iter().filter(|&&other| other != key);
+        let mut found: Vec<_> = upgraders.map(|other| &self.waits[other]).collect();
+        let written = at.holds.iter().any(|other| self.holds[other].mode == Mode::Write);
+        if wait.upgrade || (wait.mode == Mode::Read && written) {
+            return found;
+        }
+        for (_, other) in at.line.range(..(wait.ticket, key)).rev() {
+            let other = &self.waits[other];
+            if wait.mode.conflicts(other.mode) {
+                found.push(other);
+            }
+            let is_other = other.owners.iter().any(|owner| !wait.owners.contains(owner));
+            if other.mode == Mode::Write && is_other {
+                break;
+            }
         }
         found
-    }
-}
-
-impl Wait {
-    /// Whether it can't be granted before `other`, of the same record.
-    fn is_behind(&self, other: &Self) -> bool {
-        let before = other.upgrade || (!self.upgrade && other.ticket < self.ticket);
-        before && self.mode.conflicts(other.mode)
     }
 }
 
@@ -343,6 +395,52 @@ mod tests {
         let victims = graph.handle(holds(1, "x", T1, &[]));
         let sessions: BTreeSet<_> = victims.iter().map(|victim| victim.session.0).collect();
         assert_eq!(sessions, [2, 3].into());
+    }
+
+    #[test]
+    fn a_circle_beside_the_reported_holder_is_found() {
+        let mut graph = WaitGraph::new(100);
+        let far = Owner(9);
+        graph.handle(waits(3, "z", T3));
+        graph.handle(holds(8, "z", T2, &[]));
+        // Nobody waits for the holder of y; but on its node 2 waits for 3.
+        let victims = graph.handle(holds(7, "y", far, &[(far, T2), (T2, T3)]));
+        assert_eq!(victims.len(), 1);
+        assert_eq!(victims[0].session, SessionId(3));
+    }
+
+    #[test]
+    fn a_reader_does_not_wait_for_a_writer_in_line_while_a_writer_holds() {
+        let mut graph = WaitGraph::new(100);
+        graph.handle(holds(9, "x", T1, &[]));
+        graph.handle(waits(2, "x", T2));
+        let mut reader = waits(3, "x", T3);
+        if let Fact::Waits { mode, .. } = &mut reader {
+            *mode = Mode::Read;
+        }
+        graph.handle(reader);
+        graph.handle(holds(8, "y", T3, &[]));
+        assert_eq!(graph.handle(waits(4, "y", T2)), []);
+    }
+
+    #[test]
+    fn an_owner_that_waits_for_itself_on_another_node_is_refused() {
+        let mut graph = WaitGraph::new(100);
+        graph.handle(holds(1, "x", T1, &[]));
+        let victims = graph.handle(waits(2, "x", T1));
+        assert_eq!(victims[0].cycle, [T1]);
+    }
+
+    #[test]
+    fn a_long_line_is_searched_step_by_step() {
+        let mut graph = WaitGraph::new(10_000);
+        graph.handle(holds(9_999, "x", T1, &[]));
+        for number in 10..300 {
+            assert_eq!(graph.handle(waits(number, "x", Owner(number))), []);
+        }
+        // The last in line holds what the first holder waits for.
+        graph.handle(holds(9_998, "y", Owner(299), &[]));
+        assert_eq!(graph.handle(waits(301, "y", T1)).len(), 1);
     }
 
     #[test]

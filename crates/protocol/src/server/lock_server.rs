@@ -155,9 +155,7 @@ impl LockServer {
 
     /// A message about a record, or about the groups of one table.
     fn pass_on(&mut self, now: Tick, session: SessionId, message: ToServer) -> Result<(), Refusal> {
-        if !self.registry.is_open(session) {
-            return Err(Refusal::Session(SessionRefusal::Unknown));
-        }
+        self.registry.check_open(session).map_err(Refusal::Session)?;
         let Some(group) = group_of(&message) else { return Ok(()) };
         let table = self.table_of(group);
         let input = TableInput::Message { session, message };
@@ -194,6 +192,7 @@ impl LockServer {
             TableOutput::Recovered { former } => {
                 self.registry.recovered(former, &mut self.from_registry);
             }
+            TableOutput::Dropped { former } => self.registry.dropped(former),
             TableOutput::Fact(fact) => {
                 for Victim { session, seq, record, cycle } in self.graph.handle(fact) {
                     let table = self.table_of(record.group());
@@ -234,6 +233,7 @@ impl LockServer {
 
     fn leave(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
         self.registry.leave(groups);
+        self.registry.freeze();
         self.tell_all(now, &TableInput::Leave { groups });
         self.settle(now, out);
     }

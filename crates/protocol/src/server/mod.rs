@@ -42,7 +42,8 @@ pub enum Input {
         /// What it says.
         message: ToServer,
     },
-    /// Serve these groups from now on: nobody else does.
+    /// Serve these groups from now on: nobody else does. Before its first one after a start, a server
+    /// is to be shown no message: it would take a session that it is about to list for an unknown one.
     Take {
         /// Which.
         groups: GroupSet,
@@ -51,7 +52,8 @@ pub enum Input {
         /// The sessions in the store of their former owner.
         listed: Vec<Listed>,
     },
-    /// Serve these groups no more.
+    /// Serve these groups no more: somebody else will, and counts on the leases of this server's
+    /// sessions coming to their end. So those that are open now are not extended any more.
     Leave {
         /// Which.
         groups: GroupSet,

@@ -4,6 +4,7 @@
 //!
 //! | state | in the store | lease | what it may do |
 //! |---|---|---|---|
+//! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
 //! | Open, unrecovered | yes | full TTL + margin from the term's start, not extended | re-assert |
@@ -70,10 +71,19 @@ struct Session {
     until: Tick,
     /// Terms in which it has yet to re-assert.
     unrecovered: u32,
+    /// Groups were left while it was open: its grants there rest on its lease, so that may not grow.
+    is_last: bool,
+}
+
+impl Session {
+    fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
+        Self { ttl, handoff, state, until, unrecovered: 0, is_last: false }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    Listed,
     Opening,
     Open,
     Former,
@@ -138,9 +148,12 @@ impl Registry {
     }
 
     /// Whether the session may use the tables.
-    #[must_use]
-    pub fn is_open(&self, session: SessionId) -> bool {
-        self.sessions.get(&session).is_some_and(|session| session.state == State::Open)
+    pub fn check_open(&self, session: SessionId) -> Result<(), SessionRefusal> {
+        match self.sessions.get(&session).map(|session| session.state) {
+            Some(State::Open) => Ok(()),
+            Some(State::Listed) => Err(SessionRefusal::Resting),
+            _ => Err(SessionRefusal::Unknown),
+        }
     }
 
     /// What is served now.
@@ -173,6 +186,7 @@ impl Registry {
         if let Some(known) = self.sessions.get(&id) {
             return match known.state {
                 State::Former | State::Ending => Err(SessionRefusal::Unknown),
+                State::Listed => Err(SessionRefusal::Resting),
                 _ if (known.ttl, known.handoff) != (ttl, handoff) => Err(SessionRefusal::Differs),
                 State::Opening => Ok(()),
                 State::Open => {
@@ -189,7 +203,7 @@ impl Registry {
             return Err(SessionRefusal::TooMany { max: sessions });
         }
         let state = State::Opening;
-        self.sessions.insert(id, Session { ttl, handoff, state, until: now, unrecovered: 0 });
+        self.sessions.insert(id, Session::new(ttl, handoff, state, now));
         self.store(Pending::Session(id), Store::Session { session: id, ttl, handoff }, out);
         if self.limits.bugs.has(Bug::SessionNotStored) {
             self.opened(now, id, out);
@@ -205,8 +219,11 @@ impl Registry {
         number: u64,
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
-        let session = self.sessions.get_mut(&id).filter(|session| session.state == State::Open);
-        let session = session.ok_or(SessionRefusal::Unknown)?;
+        self.check_open(id)?;
+        let session = &self.sessions[&id];
+        if session.is_last {
+            return Ok(());
+        }
         if session.unrecovered > 0 {
             for term in self.terms.clone() {
                 self.send(id, ToNode::Serving(term), out);
@@ -225,9 +242,7 @@ impl Registry {
         id: SessionId,
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
-        if !self.is_open(id) {
-            return Err(SessionRefusal::Unknown);
-        }
+        self.check_open(id)?;
         out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
         self.end(id, out);
         Ok(())
@@ -247,6 +262,13 @@ impl Registry {
             return Err(TermRefusal::AlreadyServed);
         }
         let epoch = above.next().ok_or(TermRefusal::LastEpoch)?;
+        let listed: BTreeMap<_, _> = listed.into_iter().map(|one| (one.session, one)).collect();
+        let listed: Vec<_> = listed.into_values().collect();
+        // They must not be told that they are unknown, as long as it is not known what they have.
+        for one in listed.iter().filter(|one| one.here) {
+            let fresh = || Session::new(one.ttl, one.handoff, State::Listed, now);
+            self.sessions.entry(one.session).or_insert_with(fresh);
+        }
         let parts = self.shards.iter().map(|shard| shard.and(groups));
         let terms: Vec<_> =
             parts.filter(|part| !part.is_empty()).map(|groups| Term { groups, epoch }).collect();
@@ -289,6 +311,9 @@ impl Registry {
         match self.stores.remove(&store).ok_or(TermRefusal::UnknownStore)? {
             Pending::Epoch { terms, listed } => self.begin(now, &terms, &listed, out),
             Pending::Session(id) => self.opened(now, id, out),
+            // Listed again meanwhile, in another term: it goes when that has heard of it.
+            Pending::Forget(id)
+                if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
                 self.sessions.remove(&session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
@@ -305,6 +330,22 @@ impl Registry {
         if session.unrecovered == 0 && session.state == State::Former {
             self.end(id, out);
         }
+    }
+
+    /// A term is left in which a listed session had yet to re-assert: the next owner will hear of it.
+    pub fn dropped(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.unrecovered = session.unrecovered.saturating_sub(1);
+        if session.unrecovered == 0 && session.state == State::Former {
+            self.leases.remove(&(session.until, id));
+            self.sessions.remove(&id);
+        }
+    }
+
+    /// No session that is open now is extended any more: groups are left that may be in it, and their
+    /// next owner counts on its end.
+    pub fn freeze(&mut self) {
+        self.sessions.values_mut().for_each(|session| session.is_last = true);
     }
 
     /// R1 holds now.
@@ -332,19 +373,16 @@ impl Registry {
         let count = u32::try_from(terms.len()).expect("there are at most 256 terms");
         for one in listed {
             let until = now + (one.ttl + margin(one.ttl));
-            let session = self.sessions.entry(one.session).or_insert_with(|| Session {
-                ttl: one.ttl,
-                handoff: one.handoff,
-                state: if one.here { State::Open } else { State::Former },
-                until,
-                unrecovered: 0,
-            });
-            if session.state == State::Ending {
-                continue;
-            }
-            // What is listed is durable, whether its node has heard so or not.
-            if session.state == State::Opening {
-                session.state = State::Open;
+            let state = if one.here { State::Open } else { State::Former };
+            let fresh = || Session::new(one.ttl, one.handoff, state, until);
+            let session = self.sessions.entry(one.session).or_insert_with(fresh);
+            match session.state {
+                // It is over, and its entry almost deleted. But another server's may have more here.
+                State::Ending if one.here => continue,
+                State::Ending => session.state = State::Former,
+                // What is listed is durable, whether its node has heard so or not.
+                State::Opening | State::Listed => session.state = State::Open,
+                State::Open | State::Former => {}
             }
             session.unrecovered += count;
             let until = session.until.max(until);

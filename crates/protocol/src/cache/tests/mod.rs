@@ -153,7 +153,7 @@ fn sent(message: &ToServer) -> String {
             let (record, epoch, former) = (name(record), epoch.number(), former.0);
             format!("reassert {record} {mode} {seq} in {epoch} for {former} {claim}")
         }
-        ToServer::Reasserted { groups, epoch, former, count } => {
+        ToServer::Reasserted { groups, epoch, former, count, .. } => {
             let (epoch, former) = (epoch.number(), former.0);
             format!("reasserted {groups} in {epoch} for {former}: {count}")
         }

@@ -2,8 +2,8 @@
 //!
 //! Call [`LockTable::handle`] with every input, then do all it put in `out`, in order; call it with
 //! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A refused
-//! input has changed nothing. No step takes longer for more records; a step on one record takes longer
-//! for more claims there only if the session has many too.
+//! input has changed nothing. No step takes longer for more records. A step on one record looks at its
+//! holders when it revokes them, and at the session's claims or the record's, whichever are fewer.
 //!
 //! # States of a record
 //!
@@ -64,7 +64,7 @@ use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
-use recovery::Grace;
+use recovery::{Grace, Total};
 pub use view::{ClaimView, RecordState, RecordView};
 
 /// What happens to a table.
@@ -131,6 +131,11 @@ pub enum TableOutput {
         /// The listed one.
         former: SessionId,
     },
+    /// A term is left before this listed session has re-asserted there.
+    Dropped {
+        /// The listed one.
+        former: SessionId,
+    },
     /// For the graph of waits.
     Fact(Fact),
     /// The table can't go on with these groups in this epoch: leave them, and take them again above.
@@ -176,8 +181,8 @@ struct TermState {
     term: Term,
     tickets: u64,
     grace: Option<Grace>,
-    /// Who has re-asserted, and by which session; for those who did not hear that it was heard.
-    recovered: BTreeMap<SessionId, SessionId>,
+    /// Who has re-asserted, and for which sessions; for those who did not hear that it was heard.
+    recovered: BTreeMap<SessionId, Vec<SessionId>>,
 }
 
 /// The claims of one session at one record.
@@ -305,8 +310,8 @@ impl LockTable {
             ToServer::Reassert { record, epoch, former, seq, mode, claim } => self
                 .reassert(by, record, epoch, former, (seq, mode, claim), now, out)
                 .map_err(Refusal::Reassert),
-            ToServer::Reasserted { groups, epoch, former, count } => self
-                .reasserted(now, by, Term { groups, epoch }, former, count, out)
+            ToServer::Reasserted { groups, epoch, former, count, sum } => self
+                .reasserted(now, by, Term { groups, epoch }, former, Total { count, sum }, out)
                 .map_err(Refusal::Reassert),
             // The rest is the registry's; here it means nothing.
             _ => Ok(()),
@@ -408,7 +413,7 @@ impl LockTable {
             }
         }
         let limits = &self.limits;
-        let replaces = own.holding.is_some() || own.waiting.is_some();
+        let replaces = !wish.upgrade && (own.holding.is_some() || own.waiting.is_some());
         if !replaces && session.claims.len as usize >= limits.claims_per_session {
             return Err(AcquireRefusal::TooManyClaims { max: limits.claims_per_session });
         }

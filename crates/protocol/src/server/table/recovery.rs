@@ -1,7 +1,7 @@
 //! The beginning of a term: nodes re-assert what they had, and nothing is granted meanwhile.
 //!
-//! A listed session is done when as many different seqs have arrived as it says there are, in
-//! whatever order. The grace ends when every listed session is done or over.
+//! A listed session is done when exactly those seqs have arrived that it says there are, in whatever
+//! order. The grace ends when every listed session is done or over.
 
 use super::*;
 use crate::messages;
@@ -21,7 +21,23 @@ struct Pending {
     /// Who speaks for it.
     by: Option<SessionIx>,
     received: BTreeMap<Seq, Record>,
-    total: Option<u32>,
+    total: Option<Total>,
+}
+
+/// What a node says that it has re-asserted. A set may change between two rounds, so the number of its
+/// seqs alone would not tell that all of one round have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Total {
+    pub(super) count: u32,
+    pub(super) sum: u64,
+}
+
+impl Pending {
+    fn is_complete(&self) -> bool {
+        let count = u32::try_from(self.received.len()).unwrap_or(u32::MAX);
+        let sum = self.received.keys().fold(0, |sum: u64, seq| sum.wrapping_add(seq.0));
+        self.total == Some(Total { count, sum })
+    }
 }
 
 impl LockTable {
@@ -65,23 +81,28 @@ impl LockTable {
             messages::Claim::Held { token } => token.epoch().max(epoch),
             messages::Claim::Waiting { .. } => epoch,
         };
-        if shown > term.epoch {
+        let of_now =
+            matches!(&claim, messages::Claim::Held { token } if token.epoch() >= term.epoch);
+        if shown > term.epoch || of_now {
             out.push(TableOutput::Behind { groups: term.groups, above: shown });
             return Ok(());
         }
         if epoch != term.epoch {
             return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
         }
-        if self.terms[key].recovered.get(&former) == Some(&self.sessions[by.key()].id) {
+        if self.has_recovered(key, by, former) {
             // A double: all of it was heard, and has perhaps been released since.
             return Ok(());
         }
         if self.pending(key, by, former)?.received.contains_key(&seq) {
             return Ok(());
         }
-        self.check_reassert(by, &record, &claim)?;
-        self.pending(key, by, former)?.by = Some(by);
-        self.pending(key, by, former)?.received.insert(seq, record.clone());
+        let received = self.pending(key, by, former)?.received.len();
+        self.check_reassert(by, received, &record, &claim)?;
+        let pending = self.pending(key, by, former)?;
+        pending.by = Some(by);
+        pending.received.insert(seq, record.clone());
+        self.sessions[by.key()].window.mark(seq);
         let ix = match self.names.find(&record) {
             Some(ix) => ix,
             None => self.names.insert(record, group),
@@ -104,6 +125,28 @@ impl LockTable {
         Ok(())
     }
 
+    /// Whether all of `former` was heard from this session.
+    fn has_recovered(&self, key: usize, by: SessionIx, former: SessionId) -> bool {
+        let heard = self.terms[key].recovered.get(&self.sessions[by.key()].id);
+        heard.is_some_and(|formers| formers.contains(&former))
+    }
+
+    /// These groups are left: what was re-asserted there counts no more. The sessions that a term which
+    /// goes altogether has not heard of.
+    pub(super) fn leave_grace(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
+        for (_, state) in &mut self.terms {
+            let goes = state.term.groups.without(groups).is_empty();
+            let Some(grace) = &mut state.grace else { continue };
+            for (&former, pending) in &mut grace.pending {
+                pending.received.retain(|_, record| !groups.contains(record.group()));
+                pending.total = None;
+                if goes {
+                    out.push(TableOutput::Dropped { former });
+                }
+            }
+        }
+    }
+
     /// The entry of a listed session for which `by` may speak.
     fn pending(
         &mut self,
@@ -113,7 +156,7 @@ impl LockTable {
     ) -> Result<&mut Pending, ReassertRefusal> {
         let anybody = self.limits.bugs.has(Bug::AnybodyReasserts);
         let state = &mut self.terms[key];
-        if anybody && !state.recovered.contains_key(&former) {
+        if anybody && !state.recovered.values().flatten().any(|known| *known == former) {
             let grace = state.grace.get_or_insert_default();
             grace.pending.entry(former).or_default();
         }
@@ -128,6 +171,7 @@ impl LockTable {
     fn check_reassert(
         &self,
         by: SessionIx,
+        received: usize,
         record: &Record,
         claim: &messages::Claim,
     ) -> Result<(), ReassertRefusal> {
@@ -137,7 +181,8 @@ impl LockTable {
         {
             return Err(ReassertRefusal::TooManyOwners { max: limits.owners });
         }
-        if self.sessions[by.key()].claims.len as usize >= limits.claims_per_session {
+        let claims = self.sessions[by.key()].claims.len as usize;
+        if claims.max(received) >= limits.claims_per_session {
             return Err(ReassertRefusal::TooManyClaims { max: limits.claims_per_session });
         }
         if self.names.len() >= limits.records && self.names.find(record).is_none() {
@@ -232,7 +277,7 @@ impl LockTable {
         by: SessionIx,
         told: Term,
         former: SessionId,
-        count: u32,
+        total: Total,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), ReassertRefusal> {
         let Some(group) = told.groups.iter().next() else { return Ok(()) };
@@ -241,16 +286,20 @@ impl LockTable {
         if told.epoch != term.epoch {
             return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
         }
-        let by_id = self.sessions[by.key()].id;
-        let heard = self.terms[key].recovered.get(&former) == Some(&by_id);
+        if told.groups != term.groups {
+            // Some were left since: the node has to tell about the others alone.
+            self.send(by, ToNode::Serving(term), out);
+            return Ok(());
+        }
+        let heard = self.has_recovered(key, by, former);
         match self.pending(key, by, former) {
             Ok(pending) => {
                 pending.by = Some(by);
-                pending.total = Some(count);
+                pending.total = Some(total);
                 self.complete(now, key, former, out);
             }
             // All was heard before; or there was nothing to hear, and so nothing is believed.
-            Err(_) if heard || count == 0 => self.send(by, ToNode::Recovered(term), out),
+            Err(_) if heard || total.count == 0 => self.send(by, ToNode::Recovered(term), out),
             Err(why) => return Err(why),
         }
         Ok(())
@@ -261,12 +310,9 @@ impl LockTable {
         let state = &mut self.terms[key];
         let Some(grace) = &mut state.grace else { return };
         let Some(pending) = grace.pending.get(&former) else { return };
-        let (Some(by), Some(total)) = (pending.by, pending.total) else { return };
-        if pending.received.len() < total as usize {
-            return;
-        }
+        let Some(by) = pending.by.filter(|_| pending.is_complete()) else { return };
         grace.pending.remove(&former);
-        state.recovered.insert(former, self.sessions[by.key()].id);
+        state.recovered.entry(self.sessions[by.key()].id).or_default().push(former);
         let term = state.term;
         self.send(by, ToNode::Recovered(term), out);
         out.push(TableOutput::Recovered { former });
@@ -279,7 +325,7 @@ impl LockTable {
         let keys: Vec<_> = self.terms.iter().map(|(key, _)| key).collect();
         for key in keys {
             let state = &mut self.terms[key];
-            state.recovered.retain(|&former, by| former != ended && *by != ended);
+            state.recovered.remove(&ended);
             let Some(grace) = &mut state.grace else { continue };
             if let Some(pending) = grace.pending.remove(&ended)
                 && let Some(by) = pending.by
@@ -346,6 +392,7 @@ impl LockTable {
             let why = AcquireRefusal::NotHeld;
             self.send(by, ToNode::Refused { record, seq, why }, out);
             self.end(upgrader, out);
+            self.names.get_mut(ix).revoked = None;
         }
     }
 }

@@ -56,7 +56,12 @@ impl LockTable {
         keep: Option<Seq>,
         out: &mut Vec<TableOutput>,
     ) {
-        if let Some(seq) = keep {
+        // In a grace the node has perhaps not told of it yet.
+        let group = record.group();
+        let recovers = self.served(group).is_ok_and(|key| self.terms[key].grace.is_some());
+        if let Some(seq) = keep
+            && !recovers
+        {
             self.send(by, ToNode::Lost { record: record.clone(), seq }, out);
         }
     }
@@ -132,6 +137,8 @@ impl LockTable {
         self.end(waiting, out);
         let why = AcquireRefusal::Deadlock { cycle };
         self.send(by, ToNode::Refused { record: record.clone(), seq, why }, out);
+        // If it was an upgrader, its read is in the way like any other now.
+        self.names.get_mut(ix).revoked = None;
         self.schedule(now, ix, out);
     }
 
@@ -157,6 +164,7 @@ impl LockTable {
 
     /// Forgets the records of these groups.
     pub(super) fn leave(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
+        self.leave_grace(groups, out);
         let gone = |entry: &Entry| groups.contains(entry.group);
         let records: Vec<_> =
             self.names.iter().filter(|(_, entry)| gone(entry)).map(|(ix, _)| ix).collect();

@@ -218,7 +218,7 @@ impl LockTable {
             if let Some(wanted) = entry.wanted() {
                 self.tell_holders(ix, wanted, true, out);
             }
-            self.set_alarm(now, ix);
+            self.schedule(now, ix, out);
         }
     }
 
