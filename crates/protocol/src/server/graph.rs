@@ -5,9 +5,10 @@
 //!
 //! An owner is blocked, through an acquire of its own that waits,
 //! - by the reported owners of every grant of the record that excludes the wish;
-//! - by the owners of those who wait before it and exclude it. Only the nearest are looked at: a writer
-//!   in line waits in turn for all who are before it. A reader waits for no writer in line while a
-//!   writer is reported to hold the record: it goes before them;
+//! - by the owners of those who go before it, in the phase-fair order: an upgrader goes before all; a
+//!   reader waits for the first writer in line if readers hold the record, and for none if a writer does;
+//!   a writer waits for the writer before it; the readers in line go before the first writer if a writer
+//!   holds the record, and before the second in any case. Others follow from these;
 //!
 //! and, through a wait on its own node, by the owner that the node named. An owner that waits on one
 //! node for what it holds on another is a circle too.
@@ -108,7 +109,8 @@ struct Hold {
 /// What is known of one record.
 #[derive(Clone, Debug, Default)]
 struct At {
-    line: BTreeSet<(Ticket, Key)>,
+    writers: BTreeSet<(Ticket, Key)>,
+    readers: BTreeSet<(Ticket, Key)>,
     upgraders: BTreeSet<Key>,
     holds: BTreeSet<Key>,
 }
@@ -175,11 +177,11 @@ impl WaitGraph {
                     self.waits_of.entry(owner).or_default().insert(key);
                 }
                 let at = self.at.entry(record.clone()).or_default();
-                if upgrade {
-                    at.upgraders.insert(key);
-                } else {
-                    at.line.insert((ticket, key));
-                }
+                match (upgrade, mode) {
+                    (true, _) => at.upgraders.insert(key),
+                    (false, Mode::Write) => at.writers.insert((ticket, key)),
+                    (false, Mode::Read) => at.readers.insert((ticket, key)),
+                };
                 let wait = Wait { record, mode, ticket, upgrade, owners: owners.clone(), age };
                 self.waits.insert(key, wait);
                 self.break_circles(&owners)
@@ -231,9 +233,11 @@ impl WaitGraph {
             at.upgraders.remove(&key);
             at.holds.remove(&key);
             if let Some(ticket) = ticket {
-                at.line.remove(&(ticket, key));
+                at.writers.remove(&(ticket, key));
+                at.readers.remove(&(ticket, key));
             }
-            if at.line.is_empty() && at.upgraders.is_empty() && at.holds.is_empty() {
+            let line = at.writers.is_empty() && at.readers.is_empty() && at.upgraders.is_empty();
+            if line && at.holds.is_empty() {
                 self.at.remove(&record);
             }
         }
@@ -304,23 +308,31 @@ impl WaitGraph {
         Some(found)
     }
 
-    /// Those who wait before `wait` and exclude it, down to the nearest writer of other owners.
+    /// Those in line who go before `wait`, as far as the others do not follow from them.
     fn ahead<'a>(&'a self, key: Key, wait: &'a Wait, at: &'a At) -> Vec<&'a Wait> {
         let upgraders = at.upgraders.iter().filter(|&&other| other != key);
         let mut found: Vec<_> = upgraders.map(|other| &self.waits[other]).collect();
-        let written = at.holds.iter().any(|other| self.holds[other].mode == Mode::Write);
-        if wait.upgrade || (wait.mode == Mode::Read && written) {
+        if wait.upgrade {
             return found;
         }
-        for (_, other) in at.line.range(..(wait.ticket, key)).rev() {
+        let held = |mode| at.holds.iter().any(|other| self.holds[other].mode == mode);
+        if wait.mode == Mode::Read {
+            let first = at.writers.first().filter(|_| held(Mode::Read) && !held(Mode::Write));
+            found.extend(first.map(|(_, other)| &self.waits[other]));
+            return found;
+        }
+        let before = || at.writers.range(..(wait.ticket, key)).rev();
+        for (_, other) in before() {
             let other = &self.waits[other];
-            if wait.mode.conflicts(other.mode) {
-                found.push(other);
-            }
-            let is_other = other.owners.iter().any(|owner| !wait.owners.contains(owner));
-            if other.mode == Mode::Write && is_other {
+            found.push(other);
+            // One of the same owner blocks it no more than itself.
+            if other.owners.iter().any(|owner| !wait.owners.contains(owner)) {
                 break;
             }
+        }
+        let place = before().take(2).count();
+        if place == 1 || (place == 0 && held(Mode::Write)) {
+            found.extend(at.readers.iter().map(|(_, other)| &self.waits[other]));
         }
         found
     }
@@ -421,6 +433,23 @@ mod tests {
         graph.handle(reader);
         graph.handle(holds(8, "y", T3, &[]));
         assert_eq!(graph.handle(waits(4, "y", T2)), []);
+    }
+
+    /// A reader that came before the writer waits for it all the same, once the read phase has begun.
+    #[test]
+    fn a_reader_waits_for_the_first_writer_while_readers_hold() {
+        let mut graph = WaitGraph::new(100);
+        let reading = |mut fact: Fact| {
+            if let Fact::Waits { mode, .. } | Fact::Holds { mode, .. } = &mut fact {
+                *mode = Mode::Read;
+            }
+            fact
+        };
+        graph.handle(reading(holds(9, "x", T1, &[])));
+        graph.handle(reading(waits(2, "x", T2)));
+        graph.handle(waits(3, "x", T3));
+        graph.handle(holds(8, "y", T2, &[]));
+        assert_eq!(graph.handle(waits(4, "y", T1)).len(), 1);
     }
 
     #[test]
