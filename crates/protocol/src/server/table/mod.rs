@@ -323,6 +323,10 @@ impl LockTable {
         self.term_of[usize::from(group.0)].map(usize::from).ok_or(NotServed { group })
     }
 
+    fn any_grace(&self) -> bool {
+        self.terms.iter().any(|(_, state)| state.grace.is_some())
+    }
+
     /// The record, if it is there; its group is served in any case.
     fn find(&self, record: &Record) -> Result<Option<RecordIx>, NotServed> {
         let found = self.names.find(record);

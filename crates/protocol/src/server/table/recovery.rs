@@ -13,6 +13,8 @@ pub(super) struct Grace {
     pending: BTreeMap<SessionId, Pending>,
     /// Records with a line, to be scheduled at the end.
     pub(super) lines: BTreeSet<RecordIx>,
+    /// What sessions have released meanwhile: a re-assertion that comes later brings nothing back.
+    over: BTreeMap<(SessionId, Record), Seq>,
 }
 
 /// A listed session that is not done.
@@ -51,7 +53,7 @@ impl LockTable {
         let free = |group: &Group| self.term_of[usize::from(group.0)].is_none();
         assert!(term.groups.iter().all(|group| free(&group)), "a group has one term");
         let pending = listed.into_iter().map(|session| (session, Pending::default())).collect();
-        let grace = Some(Grace { pending, lines: BTreeSet::new() });
+        let grace = Some(Grace { pending, ..Grace::default() });
         let recovered = BTreeMap::new();
         let key = self.terms.insert(TermState { term, tickets: 0, grace, recovered });
         let small = u16::try_from(key).expect("there are at most as many terms as groups");
@@ -103,6 +105,10 @@ impl LockTable {
         pending.by = Some(by);
         pending.received.insert(seq, record.clone());
         self.sessions[by.key()].window.mark(seq);
+        if self.is_over(key, by, &record, seq) {
+            self.complete(now, key, former, out);
+            return Ok(());
+        }
         let ix = match self.names.find(&record) {
             Some(ix) => ix,
             None => self.names.insert(record, group),
@@ -145,6 +151,23 @@ impl LockTable {
                 }
             }
         }
+    }
+
+    /// In a grace: everything of the session at the record up to `seq` is over.
+    pub(super) fn over_in_grace(&mut self, by: SessionIx, record: &Record, seq: Seq) {
+        let Ok(key) = self.served(record.group()) else { return };
+        let Some(grace) = &mut self.terms[key].grace else { return };
+        if grace.over.len() < self.limits.records {
+            let over = grace.over.entry((self.sessions[by.key()].id, record.clone()));
+            let over = over.or_insert(seq);
+            *over = seq.max(*over);
+        }
+    }
+
+    fn is_over(&self, key: usize, by: SessionIx, record: &Record, seq: Seq) -> bool {
+        let at = (self.sessions[by.key()].id, record.clone());
+        let over = self.terms[key].grace.as_ref().and_then(|grace| grace.over.get(&at));
+        over.is_some_and(|&over| seq <= over)
     }
 
     /// The entry of a listed session for which `by` may speak.

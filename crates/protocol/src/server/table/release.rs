@@ -21,6 +21,9 @@ impl LockTable {
         if let Some(keep) = keep {
             window.mark(keep);
         }
+        if self.any_grace() {
+            self.over_in_grace(by, record, seq);
+        }
         let Some(ix) = found else {
             self.nothing_to_keep(by, record, keep, out);
             return;
@@ -56,12 +59,10 @@ impl LockTable {
         keep: Option<Seq>,
         out: &mut Vec<TableOutput>,
     ) {
+        let Some(seq) = keep else { return };
         // In a grace the node has perhaps not told of it yet.
-        let group = record.group();
-        let recovers = self.served(group).is_ok_and(|key| self.terms[key].grace.is_some());
-        if let Some(seq) = keep
-            && !recovers
-        {
+        let key = self.served(record.group());
+        if key.is_ok_and(|key| self.terms[key].grace.is_none()) {
             self.send(by, ToNode::Lost { record: record.clone(), seq }, out);
         }
     }

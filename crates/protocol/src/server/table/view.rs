@@ -73,7 +73,7 @@ impl LockTable {
     /// Whether one of its terms still waits for re-assertions.
     #[must_use]
     pub fn is_recovering(&self) -> bool {
-        self.terms.iter().any(|(_, state)| state.grace.is_some())
+        self.any_grace()
     }
 
     /// The state of one record.

@@ -290,3 +290,14 @@ fn a_session_that_contradicts_itself_has_one_claim_at_a_record() {
     s.reassert(A, "x", Write, 4, waiting(1));
     assert_eq!(s.server.claims(), 1);
 }
+
+#[test]
+fn a_release_that_overtakes_its_re_assertion_is_not_undone_by_it() {
+    let mut s = restarted();
+    s.release(A, "x", 1);
+    s.reassert(A, "x", Write, 1, held(7));
+    assert_eq!(s.server.records(), 0);
+    s.reasserted(A, A, "x", &[1]);
+    s.reasserted(B, B, "x", &[]);
+    assert!(!s.server.is_recovering());
+}
