@@ -106,6 +106,9 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
+    /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
+    ended: VecDeque<(Tick, SessionId)>,
+    ended_ids: BTreeSet<SessionId>,
     terms: Vec<Term>,
     /// Groups whose epoch is being stored.
     taking: GroupSet,
@@ -122,6 +125,8 @@ impl Registry {
             shards,
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
+            ended: VecDeque::new(),
+            ended_ids: BTreeSet::new(),
             terms: Vec::new(),
             taking: GroupSet::EMPTY,
             stores: BTreeMap::new(),
@@ -194,6 +199,9 @@ impl Registry {
                     Ok(())
                 }
             };
+        }
+        if self.ended_ids.contains(&id) {
+            return Err(SessionRefusal::Unknown);
         }
         let Limits { ttl_min, ttl_max, sessions, .. } = self.limits;
         if ttl < ttl_min || ttl > ttl_max {
@@ -316,11 +324,27 @@ impl Registry {
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
                 self.sessions.remove(&session);
+                self.remember_ended(now, session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
                 out.push_back(RegistryOutput::Out(Output::Ended { session }));
             }
         }
         Ok(())
+    }
+
+    /// Keeps the id for as long as the longest lease, and at most as many as there may be sessions.
+    fn remember_ended(&mut self, now: Tick, id: SessionId) {
+        let Limits { ttl_max, sessions, .. } = self.limits;
+        if self.ended_ids.insert(id) {
+            self.ended.push_back((now + ttl_max, id));
+        }
+        let full = |ended: &VecDeque<_>| ended.len() > sessions;
+        while let Some(&(until, id)) = self.ended.front()
+            && (until <= now || full(&self.ended))
+        {
+            self.ended.pop_front();
+            self.ended_ids.remove(&id);
+        }
     }
 
     /// A listed session has re-asserted all it had in one term.

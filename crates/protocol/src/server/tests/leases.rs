@@ -82,3 +82,10 @@ fn past_its_own_lease_a_server_answers_nobody() {
     assert_eq!(s.input(Input::Own { until }), ["A revoke r:x #1 to write", "C ended"]);
     assert_eq!(s.release(A, "x", 1), ["B granted r:x #1 write 1.2"]);
 }
+
+#[test]
+fn a_late_double_of_its_open_does_not_bring_an_ended_session_back() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.say(A, ToServer::Close);
+    assert_eq!(s.say(A, OPEN), ["A no session"]);
+}
