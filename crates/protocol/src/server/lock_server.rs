@@ -106,10 +106,14 @@ impl LockServer {
             Input::Own { .. } | Input::Tick => {}
             Input::Leave { groups } => self.leave(now, groups, out),
             Input::Stored { store } => self.stored_late.push(store),
-            Input::Message { .. } | Input::Take { .. } => {
-                return Err(Refusal::Session(SessionRefusal::Resting));
+            // A term begins when its epoch is durable, and the server rests no more.
+            Input::Take { groups, above, listed } => {
+                let out = &mut self.from_registry;
+                self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)?;
             }
+            Input::Message { .. } => return Err(Refusal::Session(SessionRefusal::Resting)),
         }
+        self.settle(now, out);
         Ok(())
     }
 
