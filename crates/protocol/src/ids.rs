@@ -31,8 +31,9 @@ number! {
     Seq(u64), "#"
 }
 number! {
-    /// Who waits or holds, for deadlock detection: chosen by the caller, for example a transaction's
-    /// number. The same owner may act on several nodes, so it must be unique in the service.
+    /// Who waits or holds, for deadlock detection: chosen by the caller, for example a
+    /// transaction's number. The same owner may act on several nodes, so it must be unique in the
+    /// service.
     Owner(u64), "owner "
 }
 number! {

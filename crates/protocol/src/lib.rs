@@ -2,9 +2,9 @@
 //!
 //! [`LockServer`] is the server: sessions with leases, tables of records, a graph of who waits for
 //! whom. [`LockCache`] is a node: the records that its threads may use without asking anybody. Each
-//! has one way in, `handle(now, input, &mut out)`, and `next_deadline()`; the driver does what is in
-//! `out`, in order, and comes back by the deadline. Storage is I/O too: what must be durable goes out
-//! as [`Output::Store`] and comes back as [`Input::Stored`].
+//! has one way in, `handle(now, input, &mut out)`, and `next_deadline()`; the driver does what is
+//! in `out`, in order, and comes back by the deadline. Storage is I/O too: what must be durable
+//! goes out as [`Output::Store`] and comes back as [`Input::Stored`].
 //!
 //! `docs/protocol.md` in the repository has the messages, the state tables and what is promised.
 

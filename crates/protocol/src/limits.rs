@@ -49,8 +49,8 @@ impl Default for Limits {
     }
 }
 
-/// What a lease is shortened by on the node, and lengthened by after a restart: a tenth of it. Clocks
-/// may then differ in rate by 5 % each way.
+/// What a lease is shortened by on the node, and lengthened by after a restart: a tenth of it.
+/// Clocks may then differ in rate by 5 % each way.
 #[must_use]
 pub fn margin(ttl: Duration) -> Duration {
     ttl / 10

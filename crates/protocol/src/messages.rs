@@ -1,5 +1,5 @@
-//! What nodes and servers say to each other. No message waits for another: each is complete, may come
-//! twice, late, in any order or not at all.
+//! What nodes and servers say to each other. No message waits for another: each is complete, may
+//! come twice, late, in any order or not at all.
 //!
 //! The numbers in a message say what it is about. `seq` names the acquire; a message that names an
 //! earlier one than its receiver knows changes nothing. `epoch` names the term of a group's owner.
@@ -34,16 +34,16 @@ pub enum ToServer {
         /// How its waits end.
         handoff: Handoff,
     },
-    /// The node lives. Answered by [`ToNode::Alive`] with the same number, unless the session has yet
-    /// to re-assert what it holds: then by [`ToNode::Serving`].
+    /// The node lives. Answered by [`ToNode::Alive`] with the same number, unless the session has
+    /// yet to re-assert what it holds: then by [`ToNode::Serving`].
     KeepAlive {
         /// Grows with each; tells the node which of its sendings was answered.
         number: u64,
     },
     /// The session ends now, with everything in it.
     Close,
-    /// Grant the record, now or later. Idempotent: the same seq is answered again. Everything of this
-    /// session at this record with an earlier seq is over, but for the read under an upgrade.
+    /// Grant the record, now or later. Idempotent: the same seq is answered again. Everything of
+    /// this session at this record with an earlier seq is over, but for the read under an upgrade.
     Acquire {
         /// What.
         record: Record,
@@ -55,7 +55,8 @@ pub enum ToServer {
         epoch: Epoch,
         /// The session's threads hold the record for reading and keep it while they wait to write.
         upgrade: bool,
-        /// Who waits, for deadlock detection. A repeated acquire replaces them. Empty: no detection.
+        /// Who waits, for deadlock detection. A repeated acquire replaces them. Empty: no
+        /// detection.
         owners: Vec<Owner>,
     },
     /// The grant `seq` and everything before it is over; what was granted remains for reading, as
@@ -77,7 +78,8 @@ pub enum ToServer {
         /// For an upgrade: the number under which the session goes on reading.
         keep: Option<Seq>,
     },
-    /// A revoke can't be answered at once: who holds the record, and whom they wait for on this node.
+    /// A revoke can't be answered at once: who holds the record, and whom they wait for on this
+    /// node.
     Report {
         /// What.
         record: Record,
@@ -177,8 +179,8 @@ pub enum ToNode {
     Serving(Term),
     /// The server has all re-assertions of the session for this term.
     Recovered(Term),
-    /// The former session is not among those that may speak for this term: what rested on it there is
-    /// lost, and what waited there has to acquire anew.
+    /// The former session is not among those that may speak for this term: what rested on it there
+    /// is lost, and what waited there has to acquire anew.
     Unlisted {
         /// Which term.
         term: Term,

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use crate::slot::{Group, Slot};
 
-/// The name of a data record. Cheap to clone: up to 46 bytes are kept in place, longer ones are shared.
+/// The name of a data record. Cheap to clone: up to 46 bytes are kept in place, longer ones are
+/// shared.
 #[derive(Clone)]
 pub struct Record(Name);
 

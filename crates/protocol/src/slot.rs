@@ -1,7 +1,8 @@
 //! The space of records: 16384 slots, as in Redis Cluster, owned in 256 groups of 64.
 //!
-//! The slot of a name is its CRC16 modulo 16384. If the name has a `{`, a `}` after it and something
-//! between the two, only that part counts, so that related records can be put in one slot.
+//! The slot of a name is its CRC16 modulo 16384. If the name has a `{`, a `}` after it and
+//! something between the two, only that part counts, so that related records can be put in one
+//! slot.
 
 use std::fmt;
 

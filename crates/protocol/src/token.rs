@@ -103,8 +103,8 @@ macro_rules! packed {
 
 packed! {
     /// A fencing token. Every write grant takes the next of its group; a read grant carries the
-    /// present one. A store remembers the highest *write* token that it has seen and refuses what is
-    /// lower; reads never raise the mark.
+    /// present one. A store remembers the highest *write* token that it has seen and refuses what
+    /// is lower; reads never raise the mark.
     Token
 }
 packed! {

@@ -1,5 +1,5 @@
-//! Instructions per step, counted by valgrind: of two runs that make the same inputs, one also takes
-//! the steps.
+//! Instructions per step, counted by valgrind: of two runs that make the same inputs, one also
+//! takes the steps.
 
 use std::fmt::Write as _;
 use std::process::Command;

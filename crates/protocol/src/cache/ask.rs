@@ -35,8 +35,8 @@ impl Over {
 }
 
 impl LockCache {
-    /// Does what can be done now about what is wanted: answers it, asks for it, opens a session or has
-    /// the server located. What can't be done now is done when its hindrance has gone.
+    /// Does what can be done now about what is wanted: answers it, asks for it, opens a session or
+    /// has the server located. What can't be done now is done when its hindrance has gone.
     pub(super) fn advance(&mut self, now: Tick, record: &Record, out: &mut Vec<Output>) {
         let Some(entry) = self.records.get(record) else { return };
         if !self.is_unsettled(record, entry) {
@@ -121,9 +121,9 @@ impl LockCache {
         self.acquire(now, record, out);
     }
 
-    /// To whom an acquire for what is wanted can be sent now: the server of the group, or for an upgrade
-    /// the one that knows the read. While a record is re-asserted, its new owner may not know yet of the
-    /// read or of the place in line, so nothing is asked that rests on either.
+    /// To whom an acquire for what is wanted can be sent now: the server of the group, or for an
+    /// upgrade the one that knows the read. While a record is re-asserted, its new owner may not
+    /// know yet of the read or of the place in line, so nothing is asked that rests on either.
     fn target(&self, record: &Record) -> Option<ServerId> {
         let entry = self.records.get(record)?;
         let group = record.group();
@@ -137,7 +137,8 @@ impl LockCache {
         self.links.open(server).map(|_| server)
     }
 
-    /// Takes back the acquire under way, if there is one; a read that is held goes on with a new number.
+    /// Takes back the acquire under way, if there is one; a read that is held goes on with a new
+    /// number.
     pub(super) fn cancel(&mut self, record: &Record, out: &mut Vec<Output>) {
         let Some(ask) = self.records.take_ask(record) else { return };
         let keep = self.held(record).map(|_| self.convert(record, ask.seq));

@@ -1,8 +1,8 @@
 //! Sessions with servers, and the leases that everything rests on.
 //!
 //! A lease is counted from when the node *sent* what was answered, less a margin, so it ends on the
-//! node before it ends on the server. A keep-alive that is sent again keeps its number, and counts from
-//! its first sending.
+//! node before it ends on the server. A keep-alive that is sent again keeps its number, and counts
+//! from its first sending.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use crate::record::Record;
 use crate::slot::GroupSet;
 use crate::time::Tick;
 
-/// Keep-alives of which the answer may still come. One is begun every third of a lease, so an answer to
-/// one that was forgotten would extend nothing.
+/// Keep-alives of which the answer may still come. One is begun every third of a lease, so an
+/// answer to one that was forgotten would extend nothing.
 const UNANSWERED_MAX: usize = 4;
 
 /// A session with one server.
@@ -72,8 +72,8 @@ impl Links {
 }
 
 impl Link {
-    /// Whether something is due to be sent, and there was no answer to the open, or to a keep-alive for
-    /// a third of a lease.
+    /// Whether something is due to be sent, and there was no answer to the open, or to a keep-alive
+    /// for a third of a lease.
     fn is_silent(&self, now: Tick, third: Duration) -> bool {
         let last = self.unanswered.back();
         self.due <= now && last.is_some_and(|&(_, sent)| !self.is_open || sent + third <= now)
@@ -159,8 +159,8 @@ impl LockCache {
         self.links.send(server, message, out);
     }
 
-    /// Sends what is due to be sent to servers as such. Of one that is silent, it is asked whether it
-    /// still serves what the node has there.
+    /// Sends what is due to be sent to servers as such. Of one that is silent, it is asked whether
+    /// it still serves what the node has there.
     pub(super) fn keep_links(&mut self, now: Tick, out: &mut Vec<Output>) {
         let third = self.config.ttl / 3;
         for server in self.links.which(|link| link.is_silent(now, third)) {

@@ -1,19 +1,19 @@
 //! The node side: the records that a node's threads may use without asking anybody.
 //!
-//! [`LockCache`] holds sessions with any number of servers and, for each record, what it was granted.
-//! It knows nothing about threads: the driver has a fair lock for each record, says what the head of
-//! its line needs, and is told what its threads may do.
+//! [`LockCache`] holds sessions with any number of servers and, for each record, what it was
+//! granted. It knows nothing about threads: the driver has a fair lock for each record, says what
+//! the head of its line needs, and is told what its threads may do.
 //!
 //! # States of a record
 //!
-//! | state               | held              | asked | drain | told the driver | meaning |
-//! |---------------------|-------------------|-------|-------|-----------------|---------|
-//! | Absent              | –                 | –     | –     | –               | not cached; if wanted, there is no way to its server yet |
-//! | Asking              | –                 | seq   | –     | –               | an acquire is under way |
-//! | Open                | seq, mode, token  | –     | –     | `Open`          | local threads use it with no message |
-//! | Draining            | seq, mode, token  | –     | to    | `Drain`         | revoked; local threads leave |
-//! | Upgrading           | read              | seq   | –     | `Open`          | a local reader waits to write |
-//! | Upgrading, draining | read              | seq   | to    | `Drain`         | the same, and somebody wants the read back |
+//! | state | held | asked | drain | told the driver | meaning |
+//! |---|---|---|---|---|---|
+//! | Absent | – | – | – | – | not cached; perhaps wanted, with no way to its server yet |
+//! | Asking | – | seq | – | – | an acquire is under way |
+//! | Open | seq, mode, token | – | – | `Open` | local threads use it with no message |
+//! | Draining | seq, mode, token | – | to | `Drain` | revoked; local threads leave |
+//! | Upgrading | read | seq | – | `Open` | a local reader waits to write |
+//! | Upgrading, draining | read | seq | to | `Drain` | and somebody wants the read back |
 //!
 //! # Invariants
 //!
@@ -24,16 +24,18 @@
 //! - **I5** Only what is held is to be upgraded.
 //! - **I6** What is held or asked rests on an open session.
 //! - **I7** A number is given out once, and none is above the counter.
-//! - **I8** What is wanted is asked for, unless it waits for a drain, a server, a session or a recovery.
+//! - **I8** What is wanted is asked for, unless it waits for a drain, a server, a session or a
+//!   recovery.
 //! - **I9** After `Close` there is nothing.
 //!
 //! # Calling contract
 //!
 //! Call [`LockCache::handle`] with every input, then do all it put in `out`, in order; call it with
-//! [`Input::Tick`] no later than [`LockCache::next_deadline`]. `now` never goes back. An input that is
-//! refused has changed nothing; but time has passed, and what was lost by that is in `out`.
+//! [`Input::Tick`] no later than [`LockCache::next_deadline`]. `now` never goes back. An input that
+//! is refused has changed nothing; but time has passed, and what was lost by that is in `out`.
 //!
-//! - A `Want` that is no upgrade closes the record until it is answered: a cached read may be traded.
+//! - A `Want` that is no upgrade closes the record until it is answered: a cached read may be
+//!   traded.
 //! - `Open` answers what was wanted, and takes back a `Drain` that was not yet answered.
 //! - Guards are good as long as the last `Lease` of their server is, and the record is not `Lost`.
 
@@ -77,7 +79,8 @@ pub enum Input {
     Message {
         /// Which server.
         server: ServerId,
-        /// Which of the node's sessions it is for; for another than the present one it changes nothing.
+        /// Which of the node's sessions it is for; for another than the present one it changes
+        /// nothing.
         session: SessionId,
         /// What it says.
         message: ToNode,
@@ -94,7 +97,8 @@ pub enum Input {
         /// Which server.
         server: ServerId,
     },
-    /// The head of the local line needs the record. Again with other owners: they replace the earlier.
+    /// The head of the local line needs the record. Again with other owners: they replace the
+    /// earlier.
     Want {
         /// What.
         record: Record,
@@ -147,9 +151,9 @@ pub enum Output {
         /// What.
         message: ToServer,
     },
-    /// Local threads may hold the record in this mode, as long as the lease with `server` stands. What
-    /// was wanted is thereby answered. May come again for a record that is open, with another mode or
-    /// token.
+    /// Local threads may hold the record in this mode, as long as the lease with `server` stands.
+    /// What was wanted is thereby answered. May come again for a record that is open, with another
+    /// mode or token.
     Open {
         /// What.
         record: Record,
@@ -167,9 +171,9 @@ pub enum Output {
         /// Whose lease.
         server: ServerId,
     },
-    /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone: all if
-    /// `to` is nothing, the writers if it is reading (readers go on then). Turns may begin as long as
-    /// the stay lasts. A second one for the same record replaces the first.
+    /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone:
+    /// all if `to` is nothing, the writers if it is reading (readers go on then). Turns may begin
+    /// as long as the stay lasts. A second one for the same record replaces the first.
     Drain {
         /// What.
         record: Record,
@@ -178,8 +182,8 @@ pub enum Output {
         /// How many turns may still begin.
         stay: Stay,
     },
-    /// The grant is void: its guards are lost, the record is closed, a drain is off. What was wanted is
-    /// still wanted.
+    /// The grant is void: its guards are lost, the record is closed, a drain is off. What was
+    /// wanted is still wanted.
     Lost {
         /// What.
         record: Record,
@@ -404,7 +408,8 @@ impl LockCache {
     /// The driver knows who serves these groups.
     fn route(&mut self, now: Tick, groups: GroupSet, server: ServerId, out: &mut Vec<Output>) {
         self.routes.set(groups, server);
-        // Where records change their owner, it is asked for its terms if there is a session already.
+        // Where records change their owner, it is asked for its terms if there is a session
+        // already.
         let moves = self.records.which(|record, entry| {
             groups.contains(record.group()) && entry.rests_elsewhere(server)
         });

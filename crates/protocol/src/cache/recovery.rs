@@ -1,11 +1,11 @@
 //! A new term: the node tells the new owner what it holds and where it stands in line.
 //!
-//! What rests on an earlier term of its group is re-asserted, all of it again and again until the owner
-//! has it. Until then it lives on the lease that it rested on before, as that stood when the recovery
-//! began. An acquire that had no place in line yet is just sent again.
+//! What rests on an earlier term of its group is re-asserted, all of it again and again until the
+//! owner has it. Until then it lives on the lease that it rested on before, as that stood when the
+//! recovery began. An acquire that had no place in line yet is just sent again.
 //!
-//! `Recovered` does not say for which former session, so the node speaks for one only: what rests on
-//! another lives out its lease. (It takes one term with groups of two owners to get there.)
+//! `Recovered` does not say for which former session, so the node speaks for one only: what rests
+//! on another lives out its lease. (It takes one term with groups of two owners to get there.)
 
 use std::collections::BTreeMap;
 
@@ -228,8 +228,9 @@ impl LockCache {
         term.groups.contains(group) && self.routes.is_owner(server, group, term.epoch)
     }
 
-    /// On whose lease the records of the term rest: on that with the server itself, after a restart;
-    /// else on that which most of them do; if there are none, on that with the owner `before`.
+    /// On whose lease the records of the term rest: on that with the server itself, after a
+    /// restart; else on that which most of them do; if there are none, on that with the owner
+    /// `before`.
     fn former(&self, server: ServerId, term: Term, before: Option<ServerId>) -> Option<ServerId> {
         let mut counts = BTreeMap::new();
         for (record, entry) in self.records.iter() {
@@ -247,8 +248,8 @@ impl LockCache {
             .or_else(|| before.filter(|&from| self.links.open(from).is_some()))
     }
 
-    /// Begins to re-assert what rests on the lease with `from`, be it nothing: then the owner need not
-    /// wait for it.
+    /// Begins to re-assert what rests on the lease with `from`, be it nothing: then the owner need
+    /// not wait for it.
     fn recover(
         &mut self,
         now: Tick,

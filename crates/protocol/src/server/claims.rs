@@ -1,7 +1,9 @@
-//! The claims of a table: who holds and who waits, each in a list of its record and one of its session.
+//! The claims of a table: who holds and who waits, each in a list of its record and one of its
+//! session.
 //!
-//! Claims live in one slab; lists run through it by index. Adding and removing one takes constant time
-//! and allocates nothing once the slab has grown. A claim is in exactly one list of its record:
+//! Claims live in one slab; lists run through it by index. Adding and removing one takes constant
+//! time and allocates nothing once the slab has grown. A claim is in exactly one list of its
+//! record:
 //!
 //! | place | list |
 //! |---|---|

@@ -1,21 +1,23 @@
 //! Who waits for whom, over all tables of a server: finds circles and says who is to be refused.
 //!
-//! Only what names owners is here. The tables tell [`Fact`]s; a fact that closes a circle is answered
-//! by [`Victim`]s: of the waiting acquires in each circle the youngest, by their arrival here.
+//! Only what names owners is here. The tables tell [`Fact`]s; a fact that closes a circle is
+//! answered by [`Victim`]s: of the waiting acquires in each circle the youngest, by their arrival
+//! here.
 //!
 //! An owner is blocked, through an acquire of its own that waits,
 //! - by the reported owners of every grant of the record that excludes the wish;
-//! - by the owners of those who go before it, in the phase-fair order: an upgrader goes before all; a
-//!   reader waits for the first writer in line if readers hold the record, and for none if a writer does;
-//!   a writer waits for the writer before it; the readers in line go before the first writer if a writer
-//!   holds the record, and before the second in any case. Others follow from these;
+//! - by the owners of those who go before it, in the phase-fair order: an upgrader goes before all;
+//!   a reader waits for the first writer in line if readers hold the record, and for none if a
+//!   writer does; a writer waits for the writer before it; the readers in line go before the first
+//!   writer if a writer holds the record, and before the second in any case. Others follow from
+//!   these;
 //!
-//! and, through a wait on its own node, by the owner that the node named. An owner that waits on one
-//! node for what it holds on another is a circle too.
+//! and, through a wait on its own node, by the owner that the node named. An owner that waits on
+//! one node for what it holds on another is a circle too.
 //!
-//! Before a fact is taken in there is no circle, so a new one goes through an owner that the fact names:
-//! one depth-first search from these finds it, in the time of the part of the graph that they reach, and
-//! in a bounded number of steps.
+//! Before a fact is taken in there is no circle, so a new one goes through an owner that the fact
+//! names: one depth-first search from these finds it, in the time of the part of the graph that
+//! they reach, and in a bounded number of steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -159,8 +161,8 @@ impl WaitGraph {
         self.waits.is_empty() && self.holds.is_empty()
     }
 
-    /// Takes in a fact. For each circle that it closes somebody is to be refused, and is forgotten here
-    /// at once.
+    /// Takes in a fact. For each circle that it closes somebody is to be refused, and is forgotten
+    /// here at once.
     pub fn handle(&mut self, fact: Fact) -> Vec<Victim> {
         match fact {
             Fact::Gone { session, seq } => {
@@ -243,14 +245,16 @@ impl WaitGraph {
         }
     }
 
-    /// Looks for a circle that is reached from `starts`, depth first, and picks the one to be refused.
+    /// Looks for a circle that is reached from `starts`, depth first, and picks the one to be
+    /// refused.
     fn search(&self, starts: &[Owner], budget: &mut usize) -> Option<Victim> {
         let mut seen = BTreeSet::new();
         for &start in starts {
             if !seen.insert(start) {
                 continue;
             }
-            // The path so far; beside each owner, those that it waits for and that were not tried yet.
+            // The path so far; beside each owner, those that it waits for and that were not tried
+            // yet.
             let first = Step { owner: start, wait: None };
             let mut path = vec![(first, self.blockers(start, budget)?)];
             while let Some((_, rest)) = path.last_mut() {
@@ -435,7 +439,8 @@ mod tests {
         assert_eq!(graph.handle(waits(4, "y", T2)), []);
     }
 
-    /// A reader that came before the writer waits for it all the same, once the read phase has begun.
+    /// A reader that came before the writer waits for it all the same, once the read phase has
+    /// begun.
     #[test]
     fn a_reader_waits_for_the_first_writer_while_readers_hold() {
         let mut graph = WaitGraph::new(100);

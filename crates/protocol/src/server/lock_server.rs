@@ -1,8 +1,8 @@
 //! A whole server for one thread: the registry, the tables and the graph, put together.
 //!
-//! Call [`LockServer::handle`] with every input, then do all it put in `out`, in order; call it with
-//! [`Input::Tick`] no later than [`LockServer::next_deadline`]. `now` never goes back. A refused input
-//! has changed nothing; [`reply_to`] says what to answer to a refused message.
+//! Call [`LockServer::handle`] with every input, then do all it put in `out`, in order; call it
+//! with [`Input::Tick`] no later than [`LockServer::next_deadline`]. `now` never goes back. A
+//! refused input has changed nothing; [`reply_to`] says what to answer to a refused message.
 
 use std::collections::VecDeque;
 
@@ -40,8 +40,8 @@ pub struct LockServer {
 }
 
 impl LockServer {
-    /// A server that serves nothing yet, with this many tables. `key` should be drawn at random, see
-    /// [`LockTable::new`].
+    /// A server that serves nothing yet, with this many tables. `key` should be drawn at random,
+    /// see [`LockTable::new`].
     #[must_use]
     pub fn new(limits: Limits, tables: usize, key: u64) -> Self {
         assert!((1..=256).contains(&tables), "a server has 1 to 256 tables");
@@ -170,8 +170,8 @@ impl LockServer {
         usize::from(group.0) % self.tables.len()
     }
 
-    /// Passes what the parts have to say to each other, until they have nothing more to say. What the
-    /// tables said goes out before what the registry says next.
+    /// Passes what the parts have to say to each other, until they have nothing more to say. What
+    /// the tables said goes out before what the registry says next.
     fn settle(&mut self, now: Tick, out: &mut Vec<Output>) {
         loop {
             while !self.from_tables.is_empty() {

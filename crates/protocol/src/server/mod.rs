@@ -1,14 +1,14 @@
 //! The server side: sessions with their leases, tables of records, a graph of who waits for whom.
 //!
-//! | part | what it knows | how many |
+//! | part | what it knows | a server has |
 //! |---|---|---|
-//! | [`Registry`](registry::Registry) | sessions, leases, terms; all that is durable | one a server |
+//! | [`Registry`](registry::Registry) | sessions, leases, terms: all that is durable | one |
 //! | [`LockTable`] | the records of its groups: holders, waiters, recovery | one a shard |
-//! | [`WaitGraph`] | owners that wait for owners | one a server |
+//! | [`WaitGraph`] | owners that wait for owners | one |
 //! | [`LockServer`] | the three put together, for one thread | |
 //!
-//! The parts speak to each other by inputs and outputs as well, so that a driver may give each shard a
-//! thread of its own.
+//! The parts speak to each other by inputs and outputs as well, so that a driver may give each
+//! shard a thread of its own.
 
 mod claims;
 mod graph;
@@ -42,8 +42,9 @@ pub enum Input {
         /// What it says.
         message: ToServer,
     },
-    /// Serve these groups from now on: nobody else does. Before its first one after a start, a server
-    /// is to be shown no message: it would take a session that it is about to list for an unknown one.
+    /// Serve these groups from now on: nobody else does. Before its first one after a start, a
+    /// server is to be shown no message: it would take a session that it is about to list for an
+    /// unknown one.
     Take {
         /// Which.
         groups: GroupSet,

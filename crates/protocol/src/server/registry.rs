@@ -71,7 +71,8 @@ struct Session {
     until: Tick,
     /// Terms in which it has yet to re-assert.
     unrecovered: u32,
-    /// Groups were left while it was open: its grants there rest on its lease, so that may not grow.
+    /// Groups were left while it was open: its grants there rest on its lease, so that may not
+    /// grow.
     is_last: bool,
 }
 
@@ -356,7 +357,8 @@ impl Registry {
         }
     }
 
-    /// A term is left in which a listed session had yet to re-assert: the next owner will hear of it.
+    /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
+    /// it.
     pub fn dropped(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
@@ -366,8 +368,8 @@ impl Registry {
         }
     }
 
-    /// No session that is open now is extended any more: groups are left that may be in it, and their
-    /// next owner counts on its end.
+    /// No session that is open now is extended any more: groups are left that may be in it, and
+    /// their next owner counts on its end.
     pub fn freeze(&mut self) {
         self.sessions.values_mut().for_each(|session| session.is_last = true);
     }
@@ -401,7 +403,8 @@ impl Registry {
             let fresh = || Session::new(one.ttl, one.handoff, state, until);
             let session = self.sessions.entry(one.session).or_insert_with(fresh);
             match session.state {
-                // It is over, and its entry almost deleted. But another server's may have more here.
+                // It is over, and its entry almost deleted. But another server's may have more
+                // here.
                 State::Ending if one.here => continue,
                 State::Ending => session.state = State::Former,
                 // What is listed is durable, whether its node has heard so or not.

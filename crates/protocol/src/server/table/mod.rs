@@ -1,9 +1,10 @@
 //! The records of some groups: who holds them, who waits, and who is next.
 //!
 //! Call [`LockTable::handle`] with every input, then do all it put in `out`, in order; call it with
-//! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A refused
-//! input has changed nothing. No step takes longer for more records. A step on one record looks at its
-//! holders when it revokes them, and at the session's claims or the record's, whichever are fewer.
+//! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A
+//! refused input has changed nothing. No step takes longer for more records. A step on one record
+//! looks at its holders when it revokes them, and at the session's claims or the record's,
+//! whichever are fewer.
 //!
 //! # States of a record
 //!
@@ -20,8 +21,8 @@
 //! # Invariants
 //!
 //! - **I1** a writer among the holders is the only holder.
-//! - **I2** a session has at most one holding and one waiting claim at a record, and the waiting one
-//!   has the higher seq.
+//! - **I2** a session has at most one holding and one waiting claim at a record, and the waiting
+//!   one has the higher seq.
 //! - **I3** an upgrader's session is among the holders, reading (in a recovery: by its end).
 //! - **I4** outside of a recovery, whoever waits is in the way of a holder or of someone before it.
 //! - **I5** every holder in the way of [`Entry::revoked`] was told so under its present seq.
@@ -138,7 +139,8 @@ pub enum TableOutput {
     },
     /// For the graph of waits.
     Fact(Fact),
-    /// The table can't go on with these groups in this epoch: leave them, and take them again above.
+    /// The table can't go on with these groups in this epoch: leave them, and take them again
+    /// above.
     Behind {
         /// Which.
         groups: GroupSet,
@@ -160,8 +162,8 @@ pub struct LockTable {
     term_of: Box<[Option<u16>; GROUPS]>,
     /// The last write token of each group.
     counts: Box<[u64; GROUPS]>,
-    /// When to send revokes again, and when reservations end. Each kind has one delay, so that the order
-    /// of setting is the order of ringing; what is not needed any more is passed over.
+    /// When to send revokes again, and when reservations end. Each kind has one delay, so that the
+    /// order of setting is the order of ringing; what is not needed any more is passed over.
     resends: VecDeque<(Tick, RecordIx)>,
     reserves: VecDeque<(Tick, RecordIx)>,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
@@ -474,8 +476,8 @@ impl LockTable {
         self.answer(now, waiter, wish.owners, out);
     }
 
-    /// Answers an acquire: by the grant, if it is its turn, else by its place in line. Tells the graph
-    /// who waits.
+    /// Answers an acquire: by the grant, if it is its turn, else by its place in line. Tells the
+    /// graph who waits.
     fn answer(
         &mut self,
         now: Tick,

@@ -1,7 +1,7 @@
 //! The beginning of a term: nodes re-assert what they had, and nothing is granted meanwhile.
 //!
-//! A listed session is done when exactly those seqs have arrived that it says there are, in whatever
-//! order. The grace ends when every listed session is done or over.
+//! A listed session is done when exactly those seqs have arrived that it says there are, in
+//! whatever order. The grace ends when every listed session is done or over.
 
 use super::*;
 use crate::messages;
@@ -26,8 +26,8 @@ struct Pending {
     total: Option<Total>,
 }
 
-/// What a node says that it has re-asserted. A set may change between two rounds, so the number of its
-/// seqs alone would not tell that all of one round have come.
+/// What a node says that it has re-asserted. A set may change between two rounds, so the number of
+/// its seqs alone would not tell that all of one round have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Total {
     pub(super) count: u32,
@@ -137,8 +137,8 @@ impl LockTable {
         heard.is_some_and(|formers| formers.contains(&former))
     }
 
-    /// These groups are left: what was re-asserted there counts no more. The sessions that a term which
-    /// goes altogether has not heard of.
+    /// These groups are left: what was re-asserted there counts no more. The sessions that a term
+    /// which goes altogether has not heard of.
     pub(super) fn leave_grace(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
         for (_, state) in &mut self.terms {
             let goes = state.term.groups.without(groups).is_empty();
@@ -342,7 +342,8 @@ impl LockTable {
         self.end_grace_if_done(now, key, out);
     }
 
-    /// A listed session is over, or one that spoke for it: what it had re-asserted in part is over too.
+    /// A listed session is over, or one that spoke for it: what it had re-asserted in part is over
+    /// too.
     pub(super) fn former_ended(&mut self, now: Tick, ended: SessionId, out: &mut Vec<TableOutput>) {
         let ended_ix = self.by_id.get(&ended).copied();
         let keys: Vec<_> = self.terms.iter().map(|(key, _)| key).collect();

@@ -3,8 +3,8 @@
 use super::*;
 
 impl LockTable {
-    /// T4: everything of the session at the record up to `seq` is over; what was granted goes on as a
-    /// read with the number `keep`, if there is one.
+    /// T4: everything of the session at the record up to `seq` is over; what was granted goes on as
+    /// a read with the number `keep`, if there is one.
     pub(super) fn finish(
         &mut self,
         now: Tick,

@@ -3,8 +3,8 @@
 use super::*;
 
 impl LockTable {
-    /// Grants what can be granted, revokes what is in the way of those who still wait, and forgets the
-    /// record if nobody is left.
+    /// Grants what can be granted, revokes what is in the way of those who still wait, and forgets
+    /// the record if nobody is left.
     pub(super) fn schedule(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
         if self.names.get(ix).is_unused() {
             self.forget(ix);

@@ -133,7 +133,8 @@ impl LockTable {
         }
     }
 
-    /// Panics if one of the invariants in the header does not hold. For tests: it looks at everything.
+    /// Panics if one of the invariants in the header does not hold. For tests: it looks at
+    /// everything.
     pub fn check(&self) {
         for view in self.views() {
             let RecordView { record, state, holders, waiters } = &view;

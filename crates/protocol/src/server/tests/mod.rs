@@ -1,5 +1,5 @@
-//! The server in small scripts. [`Scene`] is a server with sessions; its methods are the nodes' messages
-//! and give back what was sent in answer, as short lines.
+//! The server in small scripts. [`Scene`] is a server with sessions; its methods are the nodes'
+//! messages and give back what was sent in answer, as short lines.
 
 mod deadlocks;
 mod leases;

@@ -1,5 +1,5 @@
-//! The questions that every caching lock server has to answer, each a test whose name is the answer.
-//! (Those about the node are among the tests of the cache.)
+//! The questions that every caching lock server has to answer, each a test whose name is the
+//! answer. (Those about the node are among the tests of the cache.)
 
 use super::*;
 use crate::mode::Mode::{Read, Write};
