@@ -11,7 +11,7 @@ pub struct Limits {
     pub sessions: usize,
     /// Records of a table.
     pub records: usize,
-    /// Records that one session holds or waits for in one table; an upgrade is not counted anew.
+    /// Grants and waits of one session in one table; an upgrade is a grant and a wait.
     pub claims_per_session: usize,
     /// Waiters for one record; those that were in line before a restart are let in beyond it.
     pub waiters_per_record: usize,

@@ -6,6 +6,7 @@ mod leases;
 mod order;
 mod questions;
 mod recovery;
+mod reviewed;
 mod seqs;
 
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::token::{Ticket, Token};
 
 const E1: u32 = 1;
 
-fn listed(session: SessionId, here: bool) -> Listed {
+pub(super) fn listed(session: SessionId, here: bool) -> Listed {
     Listed { session, ttl: TTL, handoff: Handoff::Direct, here }
 }
 
@@ -17,21 +17,21 @@ fn restarted() -> Scene {
     Scene::restarted(Limits::default(), above, vec![listed(A, true), listed(B, true)])
 }
 
-fn token(epoch: u32, count: u64) -> Token {
+pub(super) fn token(epoch: u32, count: u64) -> Token {
     Token::new(Epoch::new(epoch).unwrap(), count).unwrap()
 }
 
-fn held(count: u64) -> Claim {
+pub(super) fn held(count: u64) -> Claim {
     Claim::Held { token: token(E1, count) }
 }
 
-fn waiting(count: u64) -> Claim {
+pub(super) fn waiting(count: u64) -> Claim {
     let ticket = Ticket::new(Epoch::new(E1).unwrap(), count);
     Claim::Waiting { ticket, upgrade: false, owners: Vec::new() }
 }
 
 impl Scene {
-    fn reassert(
+    pub(super) fn reassert(
         &mut self,
         by: SessionId,
         id: &str,
@@ -42,7 +42,7 @@ impl Scene {
         self.reassert_as(by, by, id, mode, seq, claim)
     }
 
-    fn reassert_as(
+    pub(super) fn reassert_as(
         &mut self,
         by: SessionId,
         former: SessionId,
@@ -56,7 +56,7 @@ impl Scene {
     }
 
     /// All terms, that is all shards: these seqs in the one of `id`, none in the others.
-    fn reasserted(
+    pub(super) fn reasserted(
         &mut self,
         by: SessionId,
         former: SessionId,
