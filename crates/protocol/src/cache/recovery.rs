@@ -116,7 +116,8 @@ impl LockCache {
         }
         if let Some(at) = self.recovery(server, term) {
             self.recoveries[at].shrink(term);
-            return self.reassert(now, at, out);
+            self.reassert(now, at, out);
+            return self.advance_all(now, out);
         }
         // Only at the first time can anything rest on another's lease; see above.
         let former = self.former(server, term, heard.before).filter(|_| heard.is_new);

@@ -30,7 +30,9 @@ impl LockTable {
         };
         let own = self.own(ix, by);
         let until = |claims: &Claims, at: &ClaimIx| claims.get(*at).seq <= seq;
-        if let Some(waiting) = own.waiting.filter(|at| until(&self.claims, at)) {
+        // I2: what waits has a higher number than what is kept.
+        let before = keep.unwrap_or(seq);
+        if let Some(waiting) = own.waiting.filter(|&at| self.claims.get(at).seq <= before) {
             self.end(waiting, out);
         }
         let ignores_seq = self.limits.bugs.has(Bug::ReleaseIgnoresSeq);

@@ -153,7 +153,8 @@ fn re_assertions_of_one_session_are_bounded() {
 fn the_end_of_an_earlier_round_does_not_complete_a_later_one() {
     let mut s = after(vec![listed(A, true)]);
     s.say(B, OPEN);
-    // The first round was x alone, the second x and z. Of the second only z has come, of the first its end.
+    // The first round was x alone, the second x and z. Of the second only z has come, of the
+    // first its end.
     let waits = Claim::Waiting { ticket: None, upgrade: false, owners: Vec::new() };
     s.reassert(A, "z{x}", Write, 9, waits);
     s.reasserted(A, A, "{x}", &[1]);
