@@ -5,6 +5,7 @@ use super::{LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId};
 use crate::messages::ToServer;
+use crate::mode::Mode;
 use crate::record::Record;
 use crate::refusal::AcquireRefusal;
 use crate::time::Tick;
@@ -179,6 +180,13 @@ impl LockCache {
             if self.is_recovering(&record) {
                 self.deferred.insert(record, over);
             } else if let Some(server) = self.routes.server(record.group()) {
+                // What is true now: a read that goes on must not be given away with what was before it.
+                let over = match self.held(&record) {
+                    Some(held) if held.mode == Mode::Read && over.keep != Some(held.seq) => {
+                        Over { seq: held.seq.before(), keep: Some(held.seq), ..over }
+                    }
+                    _ => over,
+                };
                 self.links.send(server, over.message(record), out);
             }
         }

@@ -206,7 +206,9 @@ impl LockCache {
         let over = match self.held(record) {
             None if self.config.bugs.has(Bug::StrayGrantKept) => return,
             None => Over::release(seq, None),
-            Some(held) if held.seq > seq && held.rest.server != server => Over::release(seq, None),
+            Some(held) if held.seq > seq && !self.may_void(server, record, held.rest) => {
+                Over::release(seq, None)
+            }
             // The server has ended the other number itself, when it granted the present one.
             Some(held) if held.mode != Mode::Read => return,
             Some(held) if held.seq > seq => Over::release(held.seq.before(), Some(held.seq)),
