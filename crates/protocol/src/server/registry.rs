@@ -74,11 +74,14 @@ struct Session {
     /// Groups were left while it was open: its grants there rest on its lease, so that may not
     /// grow.
     is_last: bool,
+    /// It is a session with this server.
+    is_own: bool,
 }
 
 impl Session {
     fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
-        Self { ttl, handoff, state, until, unrecovered: 0, is_last: false }
+        let is_own = state != State::Former;
+        Self { ttl, handoff, state, until, unrecovered: 0, is_last: false, is_own }
     }
 }
 
@@ -405,7 +408,7 @@ impl Registry {
             match session.state {
                 // It is over, and its entry almost deleted. But another server's may have more
                 // here.
-                State::Ending if one.here => continue,
+                State::Ending if session.is_own => continue,
                 State::Ending => session.state = State::Former,
                 // What is listed is durable, whether its node has heard so or not.
                 State::Opening | State::Listed => session.state = State::Open,
