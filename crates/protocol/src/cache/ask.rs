@@ -180,7 +180,8 @@ impl LockCache {
             if self.is_recovering(&record) {
                 self.deferred.insert(record, over);
             } else if let Some(server) = self.routes.server(record.group()) {
-                // What is true now: a read that goes on must not be given away with what was before it.
+                // What is true now: a read that goes on must not be given away with what was before
+                // it.
                 let over = match self.held(&record) {
                     Some(held) if held.mode == Mode::Read && over.keep != Some(held.seq) => {
                         Over { seq: held.seq.before(), keep: Some(held.seq), ..over }

@@ -1,0 +1,202 @@
+//! What goes wrong, and when. Each kind of fault has its own stream of random numbers, so that to
+//! switch one off leaves the others as they are. Every fault is over when the time of faults is.
+
+use fastrand::Rng;
+
+use super::{Event, World};
+use crate::coverage::Hit;
+use crate::stream;
+use crate::words::Machine;
+
+/// Something goes wrong with a machine or a link, until a moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fault {
+    Cut { from: Machine, to: Machine, both: bool, until: u64 },
+    Join { from: Machine, to: Machine, both: bool },
+    Crash { machine: Machine, until: u64 },
+    Pause { machine: Machine, until: u64 },
+    Move { from: u8 },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Cut,
+    OneWay,
+    StoreCut,
+    Move,
+    NodeCrash,
+    NodePause,
+    ServerCrash,
+    ServerPause,
+}
+
+impl World {
+    /// Puts all faults of the world into the queue.
+    pub(super) fn plan_faults(&mut self) {
+        let plan = &self.plan;
+        let kinds = [
+            (Kind::Cut, plan.cut),
+            (Kind::OneWay, plan.one_way),
+            (Kind::StoreCut, plan.store_cut),
+            (Kind::Move, plan.moves),
+            (Kind::NodeCrash, plan.node_crash),
+            (Kind::NodePause, plan.node_pause),
+            (Kind::ServerCrash, plan.server_crash),
+            (Kind::ServerPause, plan.server_pause),
+        ];
+        for (kind, gap) in kinds {
+            if gap > 0 {
+                self.plan_kind(kind, gap);
+            }
+        }
+    }
+
+    fn plan_kind(&mut self, kind: Kind, gap: u64) {
+        let mut rng = stream::Fault(kind as u8).rng(self.plan.seed);
+        let end = self.plan.time;
+        let (nodes, servers) = (self.nodes.len() as u8, self.servers.len() as u8);
+        let mut at = 0;
+        loop {
+            at += rng.u64(1..=2 * gap);
+            if at >= end {
+                return;
+            }
+            let mut until = at + self.lasts(kind, &mut rng);
+            let node = Machine::Node(rng.u8(..nodes));
+            let number = rng.u8(..servers);
+            let server = Machine::Server(number);
+            let (from, to) = if rng.bool() { (node, server) } else { (server, node) };
+            if matches!(kind, Kind::Cut | Kind::NodePause)
+                && self.plan.server_crash > 0
+                && rng.u32(..3) == 0
+            {
+                until = self.plan_absence(at, server, &mut rng);
+            }
+            until = until.min(end);
+            let fault = match kind {
+                Kind::Cut => Fault::Cut { from, to, both: true, until },
+                Kind::OneWay => Fault::Cut { from, to, both: false, until },
+                Kind::StoreCut => {
+                    Fault::Cut { from: server, to: Machine::Store, both: true, until }
+                }
+                Kind::Move => Fault::Move { from: number },
+                Kind::NodeCrash => Fault::Crash { machine: node, until },
+                Kind::NodePause => Fault::Pause { machine: node, until },
+                Kind::ServerCrash => Fault::Crash { machine: server, until },
+                Kind::ServerPause => Fault::Pause { machine: server, until },
+            };
+            self.queue.push(at, Event::Fault(fault));
+            // A server that has just come back is at its weakest: its writes are under way.
+            if matches!(kind, Kind::ServerCrash) && rng.u32(..3) == 0 {
+                let soon = 2 * self.plan.disk_max + 20 * self.plan.delay_max;
+                let again = until + rng.u64(1..=soon);
+                self.plan_crash(again, again + 1 + rng.u64(0..20_000), server);
+            }
+        }
+    }
+
+    /// How long a fault lasts: an instant, a part of a lease, or longer than a lease. A server that
+    /// is cut off from the store must outlive its own lease and its successor's grace to do harm.
+    fn lasts(&self, kind: Kind, rng: &mut Rng) -> u64 {
+        let ttl = self.plan.ttl;
+        match (rng.u32(..3), kind) {
+            (0, _) => rng.u64(1..20_000),
+            (_, Kind::StoreCut) => rng.u64(ttl..4 * ttl),
+            (1, _) => rng.u64(1..ttl / 2),
+            _ => rng.u64(ttl..2 * ttl),
+        }
+    }
+
+    /// What a node believes when it is back from an absence matters most if its server has given it
+    /// up and then crashed meanwhile. Says when the node is back: soon after the server.
+    fn plan_absence(&mut self, at: u64, server: Machine, rng: &mut Rng) -> u64 {
+        let ttl = self.plan.ttl;
+        let crash = at + rng.u64(ttl * 2 / 5..ttl * 11 / 10);
+        let until = crash + rng.u64(1..20_000);
+        self.plan_crash(crash, until, server);
+        until + rng.u64(1..50_000)
+    }
+
+    fn plan_crash(&mut self, at: u64, until: u64, machine: Machine) {
+        let until = until.min(self.plan.time);
+        if at < until {
+            self.queue.push(at, Event::Fault(Fault::Crash { machine, until }));
+        }
+    }
+
+    pub(super) fn fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Cut { from, to, both, until } => self.cut(from, to, both, until),
+            Fault::Join { from, to, both } => self.join(from, to, both),
+            Fault::Crash { machine, until } => {
+                let crashed = match machine {
+                    Machine::Node(node) => self.crash_node(node),
+                    Machine::Server(server) => self.crash_server(server),
+                    Machine::Store => false,
+                };
+                if crashed {
+                    self.queue.push(until, Event::Start(machine));
+                }
+            }
+            Fault::Pause { machine, until } => self.pause(machine, until),
+            Fault::Move { from } => self.move_groups(from),
+        }
+    }
+
+    fn cut(&mut self, from: Machine, to: Machine, both: bool, until: u64) {
+        self.coverage.hit(match (to, both) {
+            (Machine::Store, _) => Hit::StoreCut,
+            (_, true) => Hit::Cut,
+            (_, false) => Hit::OneWay,
+        });
+        let way = if both { "and" } else { "to" };
+        self.log.note(self.now, None, || format!("cut: {from} {way} {to}"));
+        self.net.cut(from, to);
+        if both {
+            self.net.cut(to, from);
+        }
+        self.queue.push(until, Event::Fault(Fault::Join { from, to, both }));
+    }
+
+    fn join(&mut self, from: Machine, to: Machine, both: bool) {
+        self.log.note(self.now, None, || format!("joined: {from} and {to}"));
+        let mut whole = self.net.join(from, to);
+        if both {
+            whole &= self.net.join(to, from);
+        }
+        match (from, to) {
+            (Machine::Node(node), Machine::Server(server))
+            | (Machine::Server(server), Machine::Node(node))
+                if whole =>
+            {
+                self.connect_soon(node, server);
+            }
+            _ => {}
+        }
+    }
+
+    fn pause(&mut self, machine: Machine, until: u64) {
+        let now = self.now;
+        let (hit, past) = match machine {
+            Machine::Node(number) => {
+                let node = &mut self.nodes[usize::from(number)];
+                node.paused_until = node.paused_until.max(until);
+                let past = !self.guards.lapsed(until, number).is_empty();
+                (Hit::NodePause, past.then_some(Hit::PausePastLease))
+            }
+            Machine::Server(number) => {
+                let server = &mut self.servers[usize::from(number)];
+                server.paused_until = server.paused_until.max(until);
+                let tick = server.clock.at(until);
+                let past = server.machine.as_ref().is_some_and(|machine| machine.is_resting(tick));
+                (Hit::ServerPause, past.then_some(Hit::PausePastOwnLease))
+            }
+            Machine::Store => return,
+        };
+        self.coverage.hit(hit);
+        if let Some(hit) = past {
+            self.coverage.hit(hit);
+        }
+        self.note(machine, || format!("pauses for {} µs", until - now));
+    }
+}

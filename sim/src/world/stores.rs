@@ -1,0 +1,237 @@
+//! What servers stand on: the disk of one that is alone, or the store of the cluster.
+//!
+//! In a cluster a server asks the store what it owns, and renews its lease; it writes one batch at
+//! a time, in order, again until it is answered. When the store says that its lease is gone, it
+//! starts anew, as after a crash. When the store wants to move groups to another server, the server
+//! leaves them and says so.
+
+use std::collections::VecDeque;
+
+use lockspan_protocol::server::{Input, Store};
+use lockspan_protocol::{GroupSet, StoreId, Tick};
+
+use super::servers::new_machine;
+use super::{Event, World};
+use crate::cluster::{Handover, Reply, Request};
+use crate::coverage::Hit;
+use crate::log::Fate;
+use crate::words::{self, Machine};
+
+/// What a server knows about its cluster store.
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// Hand-overs that it has acted upon.
+    pub(super) upto: u64,
+    /// Number of the first write in `writes`.
+    pub(super) first: u64,
+    /// Writes that were not answered yet.
+    pub(super) writes: VecDeque<(StoreId, Store)>,
+    /// The last wish of the store to leave groups that it has fulfilled.
+    pub(super) left: u64,
+    /// The lease with the store, by the server's clock.
+    own_until: Tick,
+}
+
+impl Link {
+    /// Of a server that has just started.
+    pub(super) fn new() -> Self {
+        Self { first: 1, ..Self::default() }
+    }
+}
+
+impl World {
+    pub(super) fn server_stores(&mut self, number: u8, store: StoreId, what: Store) {
+        self.note(Machine::Server(number), || format!("stores {store}: {what:?}"));
+        self.forgets.stores(number, store, &what);
+        if self.cluster.is_some() {
+            let writes = &mut self.servers[usize::from(number)].link.writes;
+            writes.push_back((store, what));
+            if writes.len() == 1 {
+                self.write_to_store(number);
+            }
+            return;
+        }
+        let server = &mut self.servers[usize::from(number)];
+        let at = server.disk.write(self.now, store, what);
+        let life = server.life;
+        self.queue.push(at, Event::Stored { server: number, life, store });
+    }
+
+    pub(super) fn disk_answers(&mut self, number: u8, store: StoreId) {
+        self.servers[usize::from(number)].disk.answer(store);
+        self.note(Machine::Server(number), || format!("stored {store}"));
+        self.forgets.stored(number, store);
+        self.server_input(number, Input::Stored { store });
+    }
+
+    /// Says hello to the store, or renews; and again after a quarter of the lease.
+    pub(super) fn renew(&mut self, number: u8) {
+        let server = &mut self.servers[usize::from(number)];
+        let (life, sent) = (server.life, server.clock.at(self.now));
+        let request = match server.machine {
+            None => Request::Hello { sent },
+            Some(_) => Request::Renew { sent, upto: server.link.upto, left: server.link.left },
+        };
+        self.ask_store(number, request);
+        self.write_to_store(number);
+        let again = self.now + self.plan.ttl / 4;
+        self.queue.push(again, Event::Renew { server: number, life });
+    }
+
+    fn write_to_store(&mut self, number: u8) {
+        let link = &self.servers[usize::from(number)].link;
+        if !link.writes.is_empty() {
+            let writes = link.writes.iter().cloned().collect();
+            let request = Request::Write { first: link.first, writes };
+            self.ask_store(number, request);
+        }
+    }
+
+    fn ask_store(&mut self, number: u8, request: Request) {
+        let life = self.servers[usize::from(number)].life;
+        let link = (Machine::Server(number), Machine::Store);
+        let words = request.clone();
+        let event = || Event::ToStore { server: number, life, request: request.clone() };
+        self.send(link, || format!("{words:?}"), event);
+    }
+
+    pub(super) fn store_hears(&mut self, number: u8, life: u32, request: Request) {
+        let Some(cluster) = &mut self.cluster else { return };
+        let Some(reply) = cluster.handle(self.now, number, life, request) else { return };
+        self.store_replies(number, life, reply);
+        self.wind_store();
+    }
+
+    fn store_replies(&mut self, number: u8, life: u32, reply: Reply) {
+        let link = (Machine::Store, Machine::Server(number));
+        let words = reply.clone();
+        let event = || Event::FromStore { server: number, life, reply: reply.clone() };
+        self.send(link, || format!("{words:?}"), event);
+    }
+
+    fn wind_store(&mut self) {
+        let Some(cluster) = &self.cluster else { return };
+        let Some(at) = cluster.next_end() else { return };
+        let at = at.max(self.now);
+        if self.store_timer.is_none_or(|timer| at < timer || timer <= self.now) {
+            self.store_timer = Some(at);
+            self.queue.push(at, Event::StoreTimer);
+        }
+    }
+
+    pub(super) fn store_expires(&mut self) {
+        let Some(cluster) = &mut self.cluster else { return };
+        for heir in cluster.expire(self.now) {
+            self.coverage.hit(Hit::FailOver);
+            self.note(Machine::Store, || format!("hands groups over to server {heir}"));
+        }
+        self.wind_store();
+    }
+
+    /// The store answers a server.
+    pub(super) fn hears_store(&mut self, number: u8, reply: Reply) {
+        let link = (Machine::Store, Machine::Server(number));
+        self.log.message(self.now, link, Fate::Arrived, || format!("{reply:?}"));
+        if self.is_outdated(number, &reply) {
+            return;
+        }
+        match reply {
+            Reply::Welcome { sent, upto, own } => self.welcomed(number, sent, upto, own),
+            Reply::Renewed { sent, handovers, leave } => {
+                if self.servers[usize::from(number)].machine.is_none() {
+                    return;
+                }
+                self.owns_until(number, sent);
+                for (given, handover) in handovers {
+                    let link = &mut self.servers[usize::from(number)].link;
+                    if given > link.upto {
+                        link.upto = given;
+                        self.take(number, handover);
+                    }
+                }
+                if let Some((wish, groups)) = leave {
+                    self.leave(number, wish, groups);
+                }
+            }
+            Reply::Written { upto } => self.written(number, upto),
+            Reply::Gone => {
+                self.note(Machine::Server(number), || "has lost its lease".to_owned());
+                self.crash_server(number);
+                self.start_server(number);
+            }
+        }
+    }
+
+    fn welcomed(&mut self, number: u8, sent: Tick, upto: u64, own: Option<Handover>) {
+        let limits = self.limits();
+        let key = self.rng.u64(..);
+        let server = &mut self.servers[usize::from(number)];
+        if server.machine.is_some() {
+            return;
+        }
+        server.machine = Some(new_machine(&self.plan, limits, key));
+        server.link.upto = upto;
+        self.owns_until(number, sent);
+        if let Some(handover) = own {
+            self.take(number, handover);
+        }
+        self.reconnect(number);
+    }
+
+    /// What the store says about groups is true for as long as the lease that it gives. After that
+    /// the groups may be somebody else's; the store will say it again.
+    fn is_outdated(&self, number: u8, reply: &Reply) -> bool {
+        let (Reply::Welcome { sent, .. } | Reply::Renewed { sent, .. }) = reply else {
+            return false;
+        };
+        let now = self.servers[usize::from(number)].clock.at(self.now);
+        self.cluster.as_ref().is_some_and(|cluster| now >= *sent + cluster.own_lease())
+    }
+
+    /// The store wants to give these groups to another server: leaves them, and says so.
+    fn leave(&mut self, number: u8, wish: u64, groups: GroupSet) {
+        let link = &mut self.servers[usize::from(number)].link;
+        if wish > link.left {
+            link.left = wish;
+            self.coverage.hit(Hit::Moved);
+            self.note(Machine::Server(number), || format!("leaves {}", words::groups(groups)));
+            self.server_input(number, Input::Leave { groups });
+            let server = &self.servers[usize::from(number)];
+            let (sent, upto) = (server.clock.at(self.now), server.link.upto);
+            self.ask_store(number, Request::Renew { sent, upto, left: wish });
+        }
+    }
+
+    /// The store begins to move some groups from one living server to another.
+    pub(super) fn move_groups(&mut self, from: u8) {
+        if let Some(cluster) = &mut self.cluster {
+            cluster.plan_move(from);
+        }
+    }
+
+    /// The lease with the store counts from when the server has asked.
+    fn owns_until(&mut self, number: u8, sent: Tick) {
+        let Some(cluster) = &self.cluster else { return };
+        let until = sent + cluster.own_lease();
+        let link = &mut self.servers[usize::from(number)].link;
+        // An answer that was overtaken by a later one does not shorten the lease.
+        if until > link.own_until {
+            link.own_until = until;
+            self.server_input(number, Input::Own { until: Some(until) });
+        }
+    }
+
+    fn written(&mut self, number: u8, upto: u64) {
+        loop {
+            let link = &mut self.servers[usize::from(number)].link;
+            if link.first > upto {
+                break;
+            }
+            let Some((store, _)) = link.writes.pop_front() else { break };
+            link.first += 1;
+            self.forgets.stored(number, store);
+            self.server_input(number, Input::Stored { store });
+        }
+        self.write_to_store(number);
+    }
+}
