@@ -14,12 +14,12 @@
 //!   else happens to it (all)
 //! - nothing is lost before its lease is over: a restart of a server costs nobody a grant (calm,
 //!   jitter, restart)
-//! - **order**: see [`order`] (calm, and with restarts)
-//! - **store**: see [`forgets`] (all)
+//! - **order**: see `order` (calm, and with restarts)
+//! - **store**: see `forgets` (all)
 //! - **stay**: after a drain at most so many turns begin on a node, and none after its time (all)
 //! - **waiting**: when nothing fails (any more), everybody who waits is served in the time that the
 //!   plan states (all)
-//! - **leak**: what is over does not come back ([`books`]); what no thread needs and everybody has
+//! - **leak**: what is over does not come back (`books`); what no thread needs and everybody has
 //!   given back is unknown to the servers in the end, also sessions and their entries in stores
 //!   (all)
 //! - **refusal**: a machine refuses what a correct driver may say (all)

@@ -25,7 +25,7 @@
 //!   one has the higher seq.
 //! - **I3** an upgrader's session is among the holders, reading (in a recovery: by its end).
 //! - **I4** outside of a recovery, whoever waits is in the way of a holder or of someone before it.
-//! - **I5** every holder in the way of [`Entry::revoked`] was told so under its present seq.
+//! - **I5** every holder in the way of `Entry::revoked` was told so under its present seq.
 //! - **I6** a record without claims is not kept.
 //!
 //! # Transitions
