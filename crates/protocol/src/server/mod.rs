@@ -55,7 +55,8 @@ pub enum Input {
     },
     /// Serve these groups no more: somebody else will, and counts on the leases of this server's
     /// sessions coming to their end. So those that are open now are not extended any more. That is
-    /// not durable: a server that has left groups must not be restarted before those leases are over.
+    /// not durable: a server that has left groups must not be restarted before those leases are
+    /// over.
     Leave {
         /// Which.
         groups: GroupSet,
