@@ -1,0 +1,5 @@
+//! The binary.
+
+#![forbid(unsafe_code)]
+
+fn main() {}

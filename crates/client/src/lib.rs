@@ -1,0 +1,3 @@
+//! The caching client.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The service on sockets.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! The protocol as bytes.
+
+#![forbid(unsafe_code)]
