@@ -3,6 +3,8 @@
 //! | module   | what it is                                                                  |
 //! |----------|-----------------------------------------------------------------------------|
 //! | [`fair`] | a read-write lock for threads and tasks with a stated bound on every wait   |
+//! | [`gate`] | a word that a keeper opens and shuts: the fast path of the caching client   |
 
 pub mod fair;
+pub mod gate;
 mod sync;

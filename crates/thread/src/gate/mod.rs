@@ -1,0 +1,289 @@
+//! A read-write lock that a keeper opens and shuts: the fast path of a record that is cached.
+//!
+//! Threads go in and out with one compare-and-swap each, as long as the keeper has opened the gate
+//! for what they want. The keeper stands beside it, behind a lock of its own with a line of waiters,
+//! and is called only when the gate is shut for somebody, or when somebody leaves a gate that it
+//! watches. The gate knows no queue and no data, and never waits.
+//!
+//! # The word
+//!
+//! ```text
+//!  63            32 31     28   27      26      25      24    23        0
+//! ┌────────────────┬─────────┬───────┬───────┬───────┬───────┬───────────┐
+//! │   generation   │    0    │WATCHED│WRITES │ READS │WRITER │  READERS  │
+//! └────────────────┴─────────┴───────┴───────┴───────┴───────┴───────────┘
+//! ```
+//!
+//! | field | meaning |
+//! |---|---|
+//! | `READERS`, `WRITER` | who is in |
+//! | `READS`, `WRITES` | who may come in without asking |
+//! | `WATCHED` | who leaves tells the keeper |
+//! | generation | how often everybody in was declared lost |
+//!
+//! # Invariants
+//!
+//! - **I1** `WRITER` and `READERS > 0` are never together.
+//! - **I2** A thread that entered in an earlier generation is not in any more, whatever it does.
+//! - **I3** Once `READS` and `WRITES` are clear, only [`Gate::admit`] and [`Gate::upgrade`] let
+//!   anybody in, and only the keeper calls them. So a keeper that shuts the gate and then finds
+//!   nobody in knows that nobody is.
+//! - **I4** Who leaves after `WATCHED` was set tells the keeper; who left before is seen to be out.
+//!
+//! Every event is one read-modify-write on the word, so each of the two in I4 comes first.
+//!
+//! # Transitions
+//!
+//! | id | from → to | call | ordering | pairs with |
+//! |----|-----------|------|----------|------------|
+//! | T1 | open for it, not excluded → in | [`Gate::enter`], [`Gate::admit`] | Acquire | T2, T3, T5 |
+//! | T2 | in → out | [`Gate::leave`] | Release | T1, T4, T6 |
+//! | T3 | bits → other bits | [`Gate::open`] | Release | T1 |
+//! | T4 | only reader → `WRITER` | [`Gate::upgrade`] | Acquire | T2 |
+//! | T5 | `WRITER` → one reader | [`Gate::downgrade`] | Release | T1 |
+//! | T6 | – | [`Gate::inside`] | Acquire | T2 |
+//! | T7 | → next generation, empty, shut | [`Gate::lose`] | Relaxed | – |
+//!
+//! T3 publishes what belongs to the opening, such as a token. T7 publishes nothing: who must see a
+//! later value of something only together with the new generation stores that value afterwards, with
+//! release, and reads the generation after it.
+
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+mod ord;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+
+use crate::sync::{AtomicU64, Ordering};
+
+const READERS: u64 = (1 << 24) - 1;
+const READER: u64 = 1;
+const WRITER: u64 = 1 << 24;
+const READS: u64 = 1 << 25;
+const WRITES: u64 = 1 << 26;
+const WATCHED: u64 = 1 << 27;
+const GENERATION: u32 = 32;
+
+// The picture above, checked.
+const _: () = assert!(READERS & (WRITER | READS | WRITES | WATCHED) == 0);
+const _: () = assert!((WRITER | READS | WRITES | WATCHED | READERS) >> GENERATION == 0);
+
+/// How somebody is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    /// Beside other readers.
+    Read,
+    /// Alone.
+    Write,
+}
+
+/// A thread that is in: to be given back to [`Gate::leave`], once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pass {
+    how: Use,
+    generation: u32,
+}
+
+impl Pass {
+    /// How its owner is in.
+    #[must_use]
+    pub fn how(self) -> Use {
+        self.how
+    }
+}
+
+/// What a gate is open for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// Readers may come in.
+    pub reads: bool,
+    /// Writers may come in.
+    pub writes: bool,
+    /// Who leaves tells the keeper.
+    pub watched: bool,
+}
+
+impl Opening {
+    fn bits(self) -> u64 {
+        let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
+        bit(self.reads, READS) | bit(self.writes, WRITES) | bit(self.watched, WATCHED)
+    }
+}
+
+/// Who is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Inside {
+    /// How many read.
+    pub readers: u32,
+    /// Whether one writes.
+    pub writer: bool,
+}
+
+impl Inside {
+    /// Nobody is.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+/// How a thread has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Nobody needs to know.
+    Unseen,
+    /// The keeper is to be told.
+    Watched,
+    /// It had been declared lost and was not in any more.
+    Lost,
+}
+
+/// The word; see the [module](self). A new gate is shut and empty.
+#[derive(Debug)]
+pub struct Gate(AtomicU64);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gate {
+    /// A gate that is shut, with nobody in.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Goes in if the gate is open for that and nobody is in the way (T1).
+    #[inline]
+    pub fn enter(&self, how: Use) -> Option<Pass> {
+        let opened = match how {
+            Use::Read => READS,
+            Use::Write => WRITES,
+        };
+        self.go_in(how, opened)
+    }
+
+    /// Lets somebody in through a gate that may be shut, if nobody is in the way (T1). The keeper's.
+    pub fn admit(&self, how: Use) -> Option<Pass> {
+        self.go_in(how, 0)
+    }
+
+    #[inline]
+    fn go_in(&self, how: Use, opened: u64) -> Option<Pass> {
+        let (excluded, more) = match how {
+            Use::Read => (WRITER, READER),
+            Use::Write => (WRITER | READERS, WRITER),
+        };
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let is_full = how == Use::Read && word & READERS == READERS;
+            if word & opened != opened || word & excluded != 0 || is_full {
+                return None;
+            }
+            match self.0.compare_exchange_weak(word, word + more, ord::ENTER, Ordering::Relaxed) {
+                Ok(_) => return Some(Pass { how, generation: generation(word) }),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Goes out (T2).
+    #[inline]
+    pub fn leave(&self, pass: Pass) -> Left {
+        let less = match pass.how {
+            Use::Read => READER,
+            Use::Write => WRITER,
+        };
+        self.change(pass, ord::LEAVE, |word| Some(word - less)).map_or(Left::Lost, |word| {
+            if word & WATCHED == 0 { Left::Unseen } else { Left::Watched }
+        })
+    }
+
+    /// The only reader becomes the writer, if it is one and the only one (T4). The keeper's, unless
+    /// `only_if_open`: then the gate must be open for writers.
+    pub fn upgrade(&self, pass: Pass, only_if_open: bool) -> Option<Pass> {
+        let opened = if only_if_open { WRITES } else { 0 };
+        self.change(pass, ord::UPGRADE, |word| {
+            let is_alone = word & READERS == READER && word & opened == opened;
+            is_alone.then_some(word - READER + WRITER)
+        })?;
+        Some(Pass { how: Use::Write, ..pass })
+    }
+
+    /// The writer becomes a reader (T5). None if it had been declared lost.
+    pub fn downgrade(&self, pass: Pass) -> Option<(Pass, Left)> {
+        let word = self.change(pass, ord::DOWNGRADE, |word| Some(word - WRITER + READER))?;
+        let left = if word & WATCHED == 0 { Left::Unseen } else { Left::Watched };
+        Some((Pass { how: Use::Read, ..pass }, left))
+    }
+
+    /// Changes the word for somebody who is in; returns what it was.
+    #[inline]
+    fn change(
+        &self,
+        pass: Pass,
+        ordering: Ordering,
+        next: impl Fn(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            if generation(word) != pass.generation {
+                return None;
+            }
+            let changed = next(word)?;
+            match self.0.compare_exchange_weak(word, changed, ordering, Ordering::Relaxed) {
+                Ok(_) => return Some(word),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Says who may come in from now on, and whether the keeper watches (T3). The keeper's.
+    pub fn open(&self, opening: Opening) {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let changed = word & !(READS | WRITES | WATCHED) | opening.bits();
+            if changed == word {
+                return;
+            }
+            match self.0.compare_exchange_weak(word, changed, ord::OPEN, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Declares lost whoever is in, and shuts the gate (T7). The keeper's.
+    pub fn lose(&self) {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let next = u64::from(generation(word).wrapping_add(1)) << GENERATION;
+            match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Who is in (T6). What they did is over as far as they are not.
+    #[must_use]
+    pub fn inside(&self) -> Inside {
+        let word = self.0.load(ord::LOOK);
+        let readers = u32::try_from(word & READERS).expect("it is a field of 24 bits");
+        Inside { readers, writer: word & WRITER != 0 }
+    }
+
+    /// Whether its owner is still in.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, pass: Pass) -> bool {
+        generation(self.0.load(Ordering::Relaxed)) == pass.generation
+    }
+}
+
+#[inline]
+fn generation(word: u64) -> u32 {
+    (word >> GENERATION) as u32
+}
