@@ -22,18 +22,21 @@
 //! | `value` | replies, both ways |
 //! | `words` | the fields of a message, as bulk strings or as text; `read` is the way back |
 //! | `tell`, `event` | the messages between nodes and servers |
-//! | `command`, `parse`, `inline` | what strangers send |
-//! | `catalog`, `reply` | what they are answered |
+//! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
+//! | `reply` | what they are answered |
 
 #![forbid(unsafe_code)]
 
 mod command;
 mod error;
 mod event;
+mod gate;
 mod limits;
+mod read;
 pub mod reply;
 mod tell;
 mod value;
+mod words;
 
 pub use command::{ClientCommand, Command, Events, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};

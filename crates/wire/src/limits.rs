@@ -5,7 +5,7 @@
 pub struct WireLimits {
     /// Bytes of one frame: a command, an event, a reply.
     pub frame: usize,
-    /// Arguments of one command, with its name; elements of one list in what a server sends.
+    /// Arguments of one command, with its name.
     pub args: usize,
 }
 

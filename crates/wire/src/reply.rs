@@ -25,6 +25,9 @@ use lockspan_protocol::{
 
 use crate::limits::Protocol;
 use crate::value::Value;
+use crate::words::{handoff_word, mode_word};
+
+pub use crate::command::catalog::command_info;
 
 const SLOTS_PER_GROUP: i64 = SLOTS as i64 / lockspan_protocol::GROUPS as i64;
 
@@ -261,31 +264,9 @@ pub fn unsubscribed(channel: Option<Bytes>, count: usize) -> Value {
     Value::Push(vec!["unsubscribe".into(), channel, (count as u64).into()])
 }
 
-/// What `COMMAND` answers to these arguments.
-pub fn command_info(args: &[Bytes]) -> Value {
-    let _ = args;
-    unimplemented!("comes with the next commit")
-}
-
 /// Whole milliseconds.
 fn millis(duration: Duration) -> Value {
     Value::Int(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// `R` or `W`.
-fn mode_word(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Read => "R",
-        Mode::Write => "W",
-        _ => unreachable!("a mode that this version does not know"),
-    }
-}
-
-fn handoff_word(handoff: Handoff) -> &'static str {
-    match handoff {
-        Handoff::Direct => "direct",
-        Handoff::Retry => "retry",
-    }
 }
 
 fn state_word(state: RecordState) -> &'static str {

@@ -1,14 +1,21 @@
 //! What a connection may ask of a server.
 
+pub(crate) mod catalog;
+mod inline;
+mod parse;
+mod redis;
+mod take;
+
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
 };
 
-use crate::error::{CommandError, WireError};
-use crate::limits::{Protocol, WireLimits};
+use crate::limits::Protocol;
+
+pub use take::take_command;
 
 /// One command, its arguments read and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -244,14 +251,4 @@ pub enum ClientCommand {
     TrackingOff,
     /// `REPLY ON`: it is never off, so `OK`.
     ReplyOn,
-}
-
-/// Takes the next command from `buf`: an array of bulk strings, or a line of text. `None`: it is
-/// not all there yet, and nothing was taken. The inner error is an error reply.
-pub fn take_command(
-    buf: &mut BytesMut,
-    limits: &WireLimits,
-) -> Result<Option<Result<Command, CommandError>>, WireError> {
-    let _ = (buf, limits);
-    unimplemented!("comes with the next commit")
 }
