@@ -1,0 +1,254 @@
+//! What a connection may ask of a server.
+
+pub(crate) mod catalog;
+mod inline;
+mod parse;
+mod redis;
+mod take;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockspan_protocol::{
+    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
+};
+
+use crate::limits::Protocol;
+
+pub use take::take_command;
+
+/// One command, its arguments read and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Command {
+    /// `LS.TELL`: a node's message. It has no reply; what there is to say comes as events.
+    Tell {
+        /// Of which session.
+        session: SessionId,
+        /// What.
+        message: ToServer,
+    },
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
+    Hello {
+        /// The version to speak from now on.
+        protocol: Option<Protocol>,
+        /// User and password.
+        auth: Option<(Bytes, Bytes)>,
+        /// A name for the connection.
+        name: Option<Bytes>,
+    },
+    /// `AUTH [user] password`.
+    Auth {
+        /// The user, or the default one.
+        user: Option<Bytes>,
+        /// The password.
+        password: Bytes,
+    },
+    /// `PING [text]`.
+    Ping(Option<Bytes>),
+    /// `ECHO text`.
+    Echo(Bytes),
+    /// `QUIT`: answer `OK` and close.
+    Quit,
+    /// `RESET`: as if the connection were new.
+    Reset,
+    /// `SELECT n`: there is only 0.
+    Select(i64),
+    /// `COMMAND [COUNT|LIST|INFO name...|DOCS name...]`: the arguments, for
+    /// [`command_info`](crate::reply::command_info).
+    CommandInfo(Vec<Bytes>),
+    /// `INFO [section...]`.
+    Info(Vec<Bytes>),
+    /// `CLIENT ...`.
+    Client(ClientCommand),
+    /// `SUBSCRIBE channel...`.
+    Subscribe(Vec<Bytes>),
+    /// `UNSUBSCRIBE [channel...]`: all, if none is named.
+    Unsubscribe(Vec<Bytes>),
+    /// `LS.OPEN [LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id]`.
+    Open {
+        /// The id, or a new one below 2^53.
+        session: Option<SessionId>,
+        /// The lease, or the server's own choice.
+        ttl: Option<Duration>,
+        /// How waits end.
+        handoff: Handoff,
+        /// How this connection hears of events.
+        events: Events,
+    },
+    /// `LS.KEEP session`.
+    Keep {
+        /// Which.
+        session: SessionId,
+    },
+    /// `LS.CLOSE session`.
+    Close {
+        /// Which.
+        session: SessionId,
+    },
+    /// `LS.EVENTS session push|message|none`: this connection hears of the session's events.
+    Attach {
+        /// Which.
+        session: SessionId,
+        /// How.
+        events: Events,
+    },
+    /// `LS.ACQUIRE session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [OWNER n]...`.
+    Acquire {
+        /// For whom.
+        session: SessionId,
+        /// What.
+        record: Record,
+        /// How.
+        mode: Mode,
+        /// How long the reply may take.
+        wait: Wait,
+        /// The number of the acquire, or the next one.
+        seq: Option<Seq>,
+        /// The session reads the record, and keeps that while it waits.
+        upgrade: bool,
+        /// Who waits, for deadlock detection.
+        owners: Vec<Owner>,
+    },
+    /// `LS.RELEASE session record seq [KEEP n]`.
+    Release {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        record: Record,
+        /// The last number that is over.
+        seq: Seq,
+        /// The number under which the session goes on reading.
+        keep: Option<Seq>,
+    },
+    /// `LS.CONVERT session record seq R|W [WAIT ms|forever]`.
+    Convert {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        record: Record,
+        /// The grant.
+        seq: Seq,
+        /// What it is to become.
+        mode: Mode,
+        /// How long the reply may take.
+        wait: Wait,
+    },
+    /// `LS.CANCEL session record seq`.
+    Cancel {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        record: Record,
+        /// The acquire.
+        seq: Seq,
+    },
+    /// `LS.REASSERT session record epoch seq R|W HELD token [FORMER id]`, or `... WAITING
+    /// [TICKET n] [UPGRADE] [OWNER n]... [FORMER id]`.
+    Reassert {
+        /// Who speaks.
+        session: SessionId,
+        /// What.
+        record: Record,
+        /// The new epoch.
+        epoch: Epoch,
+        /// The session that held it, if it is another.
+        former: Option<SessionId>,
+        /// The number of the acquire.
+        seq: Seq,
+        /// How.
+        mode: Mode,
+        /// Held or waited for.
+        claim: Claim,
+    },
+    /// `LS.REASSERTED session epoch count sum [GROUPS ranges] [FORMER id]`.
+    Reasserted {
+        /// Who speaks.
+        session: SessionId,
+        /// Which groups; all, if none are named.
+        groups: GroupSet,
+        /// The new epoch.
+        epoch: Epoch,
+        /// The session that held them, if it is another.
+        former: Option<SessionId>,
+        /// How many seqs.
+        count: u32,
+        /// Their sum.
+        sum: u64,
+    },
+    /// `LS.INSPECT record`.
+    Inspect {
+        /// What.
+        record: Record,
+    },
+    /// `LS.LOCKS [cursor] [MATCH pattern] [COUNT n]`.
+    Locks {
+        /// Where to go on; 0 to begin.
+        cursor: u64,
+        /// About how many.
+        count: usize,
+        /// Names to show, with `*` and `?`.
+        pattern: Option<Bytes>,
+    },
+    /// `LS.SESSIONS`.
+    Sessions,
+    /// `LS.SLOTS`.
+    Slots,
+    /// `CLUSTER SLOTS`.
+    ClusterSlots,
+}
+
+/// How a connection hears of a session's events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Events {
+    /// RESP3 pushes: `>N lockspan <session> <kind> ...`.
+    Push,
+    /// Messages of the channel `lockspan:<session>`, for clients that drop unknown pushes.
+    Message,
+    /// Not at all.
+    #[default]
+    None,
+}
+
+/// How long a reply may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// It comes at once: granted or queued.
+    #[default]
+    No,
+    /// Granted, or null when the time is over.
+    Ms(Duration),
+    /// Granted, or refused.
+    Forever,
+}
+
+/// `CLIENT`, as far as client libraries use it when they connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ClientCommand {
+    /// `ID`: the number of the connection.
+    Id,
+    /// `GETNAME`.
+    GetName,
+    /// `SETNAME name`.
+    SetName(Bytes),
+    /// `SETINFO attribute value`: which library it is.
+    SetInfo {
+        /// `lib-name` or `lib-ver`, as it was sent.
+        attribute: Bytes,
+        /// Its value.
+        value: Bytes,
+    },
+    /// `INFO`: a line about this connection.
+    Info,
+    /// `LIST`: a line about each connection.
+    List,
+    /// `NO-EVICT on|off`: nothing is ever evicted, so `OK`.
+    NoEvict,
+    /// `NO-TOUCH on|off`: `OK`.
+    NoTouch,
+    /// `TRACKING OFF`: it is never on, so `OK`.
+    TrackingOff,
+    /// `REPLY ON`: it is never off, so `OK`.
+    ReplyOn,
+}

@@ -1,0 +1,213 @@
+//! The arguments of the commands `LS.*`.
+
+use bytes::Bytes;
+use lockspan_protocol::{Claim, GroupSet, Handoff, Owner};
+
+use super::{Command, Events, Wait};
+use crate::read::{self, Bad, MILLIS, Reader};
+use crate::tell;
+
+type Read = Result<Command, Bad>;
+
+/// How many records `LS.LOCKS` shows if it is not told, and at most.
+const LOCKS_SHOWN: usize = 100;
+const LOCKS_MAX: usize = 1000;
+
+pub(super) fn tell(from: &mut Reader<'_>) -> Read {
+    let (session, message) = tell::read_tell(from)?;
+    Ok(Command::Tell { session, message })
+}
+
+pub(super) fn open(from: &mut Reader<'_>) -> Read {
+    let (mut session, mut ttl, mut handoff, mut events) = (None, None, None, None);
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "LEASE" => from.once("LEASE", &mut ttl, |from| from.duration("lease"))?,
+            "HANDOFF" => from.once("HANDOFF", &mut handoff, |from| from.handoff("hand-off"))?,
+            "EVENTS" => from.once("EVENTS", &mut events, events_word)?,
+            "SESSION" => from.once("SESSION", &mut session, |from| from.session("session"))?,
+            _ => return Err(from.not("option", option, "one of LEASE, HANDOFF, EVENTS, SESSION")),
+        }
+    }
+    let handoff = handoff.unwrap_or(Handoff::Direct);
+    Ok(Command::Open { session, ttl, handoff, events: events.unwrap_or_default() })
+}
+
+pub(super) fn keep(from: &mut Reader<'_>) -> Read {
+    Ok(Command::Keep { session: from.session("session")? })
+}
+
+pub(super) fn close(from: &mut Reader<'_>) -> Read {
+    Ok(Command::Close { session: from.session("session")? })
+}
+
+pub(super) fn events(from: &mut Reader<'_>) -> Read {
+    Ok(Command::Attach { session: from.session("session")?, events: events_word(from)? })
+}
+
+pub(super) fn acquire(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    let record = from.record_word()?;
+    let mode = from.mode("mode")?;
+    let (mut wait, mut seq, mut upgrade, mut owners) = (None, None, None, Vec::new());
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "WAIT" => from.once("WAIT", &mut wait, wait_word)?,
+            "SEQ" => from.once("SEQ", &mut seq, |from| from.seq("seq"))?,
+            "UPGRADE" => from.once("UPGRADE", &mut upgrade, |_| Ok(()))?,
+            "OWNER" => owners.push(Owner(from.number("owner")?)),
+            _ => return Err(from.not("option", option, "one of WAIT, SEQ, UPGRADE, OWNER")),
+        }
+    }
+    let (wait, upgrade) = (wait.unwrap_or_default(), upgrade.is_some());
+    Ok(Command::Acquire { session, record, mode, wait, seq, upgrade, owners })
+}
+
+pub(super) fn release(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    let record = from.record_word()?;
+    let seq = from.seq("seq")?;
+    let mut keep = None;
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "KEEP" => from.once("KEEP", &mut keep, |from| from.seq("seq to keep"))?,
+            _ => return Err(from.not("option", option, "KEEP")),
+        }
+    }
+    Ok(Command::Release { session, record, seq, keep })
+}
+
+pub(super) fn convert(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    let record = from.record_word()?;
+    let seq = from.seq("seq")?;
+    let mode = from.mode("mode")?;
+    let mut wait = None;
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "WAIT" => from.once("WAIT", &mut wait, wait_word)?,
+            _ => return Err(from.not("option", option, "WAIT")),
+        }
+    }
+    Ok(Command::Convert { session, record, seq, mode, wait: wait.unwrap_or_default() })
+}
+
+pub(super) fn cancel(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    Ok(Command::Cancel { session, record: from.record_word()?, seq: from.seq("seq")? })
+}
+
+pub(super) fn reassert(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    let record = from.record_word()?;
+    let epoch = from.epoch("epoch")?;
+    let seq = from.seq("seq")?;
+    let mode = from.mode("mode")?;
+    let claim = from.word("claim")?;
+    let token = match upper(claim).as_str() {
+        "HELD" => Some(from.token("token")?),
+        "WAITING" => None,
+        _ => return Err(from.not("claim", claim, "one of HELD, WAITING")),
+    };
+    let (mut former, mut ticket, mut upgrade, mut owners) = (None, None, None, Vec::new());
+    let waiting = token.is_none();
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "FORMER" => from.once("FORMER", &mut former, |from| from.session("session"))?,
+            "TICKET" if waiting => {
+                from.once("TICKET", &mut ticket, |from| from.ticket("ticket"))?
+            }
+            "UPGRADE" if waiting => from.once("UPGRADE", &mut upgrade, |_| Ok(()))?,
+            "OWNER" if waiting => owners.push(Owner(from.number("owner")?)),
+            _ if waiting => {
+                return Err(from.not("option", option, "one of TICKET, UPGRADE, OWNER, FORMER"));
+            }
+            _ => return Err(from.not("option", option, "FORMER")),
+        }
+    }
+    let claim = match token {
+        Some(token) => Claim::Held { token },
+        None => Claim::Waiting { ticket, upgrade: upgrade.is_some(), owners },
+    };
+    Ok(Command::Reassert { session, record, epoch, former, seq, mode, claim })
+}
+
+pub(super) fn reasserted(from: &mut Reader<'_>) -> Read {
+    let session = from.session("session")?;
+    let epoch = from.epoch("epoch")?;
+    let count = from.count("count")?;
+    let sum = from.number("sum")?;
+    let (mut groups, mut former) = (None, None);
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "GROUPS" => from.once("GROUPS", &mut groups, |from| from.groups("groups"))?,
+            "FORMER" => from.once("FORMER", &mut former, |from| from.session("session"))?,
+            _ => return Err(from.not("option", option, "one of GROUPS, FORMER")),
+        }
+    }
+    let groups = groups.unwrap_or(GroupSet::ALL);
+    Ok(Command::Reasserted { session, groups, epoch, former, count, sum })
+}
+
+pub(super) fn inspect(from: &mut Reader<'_>) -> Read {
+    Ok(Command::Inspect { record: from.record_word()? })
+}
+
+pub(super) fn locks(from: &mut Reader<'_>) -> Read {
+    let (mut cursor, mut count, mut pattern) = (None, None, None);
+    let count_word = |from: &mut Reader<'_>| {
+        from.parsed("count", "a whole number from 1 to 1000", |word| {
+            let count = usize::try_from(read::number(word)?).ok()?;
+            (1..=LOCKS_MAX).contains(&count).then_some(count)
+        })
+    };
+    let mut first = true;
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "MATCH" => from.once("MATCH", &mut pattern, |from| {
+                from.word("pattern").map(Bytes::copy_from_slice)
+            })?,
+            "COUNT" => from.once("COUNT", &mut count, count_word)?,
+            _ if first => match read::number(option) {
+                Some(number) => cursor = Some(number),
+                None => return Err(from.not("cursor", option, "a number, nor MATCH or COUNT")),
+            },
+            _ => return Err(from.not("option", option, "one of MATCH, COUNT")),
+        }
+        first = false;
+    }
+    let (cursor, count) = (cursor.unwrap_or(0), count.unwrap_or(LOCKS_SHOWN));
+    Ok(Command::Locks { cursor, count, pattern })
+}
+
+pub(super) fn sessions(_: &mut Reader<'_>) -> Read {
+    Ok(Command::Sessions)
+}
+
+pub(super) fn slots(_: &mut Reader<'_>) -> Read {
+    Ok(Command::Slots)
+}
+
+fn events_word(from: &mut Reader<'_>) -> Result<Events, Bad> {
+    from.parsed("events", "one of push, message, none", |word| match upper(word).as_str() {
+        "PUSH" => Some(Events::Push),
+        "MESSAGE" => Some(Events::Message),
+        "NONE" => Some(Events::None),
+        _ => None,
+    })
+}
+
+fn wait_word(from: &mut Reader<'_>) -> Result<Wait, Bad> {
+    let allowed = format!("{MILLIS}, or forever");
+    from.parsed("wait", &allowed, |word| {
+        if word.eq_ignore_ascii_case(b"forever") {
+            return Some(Wait::Forever);
+        }
+        read::duration(word).map(Wait::Ms)
+    })
+}
+
+/// A word in upper case: names of options are taken in any case.
+pub(super) fn upper(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).to_ascii_uppercase()
+}

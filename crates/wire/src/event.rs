@@ -1,0 +1,337 @@
+//! What a server tells a session outside of replies.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use lockspan_protocol::{
+    AcquireRefusal, Group, NotServed, SessionId, SessionRefusal, Term, ToNode,
+};
+
+use crate::error::WireError;
+use crate::gate;
+use crate::limits::{Protocol, WireLimits};
+use crate::read::{Bad, Reader};
+use crate::reply::{channel, channel_session};
+use crate::value::{self, Value, put_bulk, put_head};
+use crate::words::{Bulks, Text, Words, millis_word, newer};
+
+/// The first word of a push that is an event.
+const SPEAKER: &str = "lockspan";
+
+/// What a server tells a session outside of replies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Event {
+    /// A message of the protocol.
+    Node(ToNode),
+    /// The session that `LS.TELL ... open` asked for is refused.
+    NotOpened(SessionRefusal),
+    /// The server is about to stop: connect again. Leases go on.
+    Stopping,
+}
+
+/// How an event is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventStyle {
+    /// `>N lockspan <session> <kind> ...`: RESP3 only.
+    Push,
+    /// `message lockspan:<session> <text>`, as a subscription's message: a push of RESP3, or the
+    /// array of RESP2.
+    Message(Protocol),
+}
+
+/// What a server sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FromServer {
+    /// An event of a session, in either style.
+    Event {
+        /// Of which session.
+        session: SessionId,
+        /// What.
+        event: Event,
+    },
+    /// A reply, or a push that is not ours.
+    Value(Value),
+}
+
+/// Writes an event to the end of `out`.
+pub fn put_event(session: SessionId, event: &Event, style: EventStyle, out: &mut BytesMut) {
+    match style {
+        EventStyle::Push => {
+            put_words(event, &mut Bulks { head: b'>', speaker: SPEAKER, session, out });
+        }
+        EventStyle::Message(protocol) => {
+            let mut text = Text::default();
+            put_words(event, &mut text);
+            put_head(if protocol == Protocol::Resp3 { b'>' } else { b'*' }, 3, out);
+            put_bulk(b"message", out);
+            put_bulk(channel(session).as_bytes(), out);
+            put_bulk(&text.0, out);
+        }
+    }
+}
+
+fn put_words(event: &Event, to: &mut impl Words) {
+    match event {
+        Event::Node(message) => put_node(message, to),
+        Event::NotOpened(why) => {
+            to.begin("not-opened", 2);
+            put_session_refusal(why, to);
+        }
+        Event::Stopping => to.begin("stopping", 0),
+    }
+}
+
+fn put_node(message: &ToNode, to: &mut impl Words) {
+    match message {
+        ToNode::Granted { record, seq, mode, token, give_back } => {
+            to.begin("granted", 5);
+            to.number(seq.0);
+            to.mode(Some(*mode));
+            to.packed(token.number());
+            to.mode(*give_back);
+            to.record(record);
+        }
+        ToNode::Queued { record, seq, ticket } => {
+            to.begin("queued", 3);
+            to.number(seq.0);
+            to.packed(ticket.number());
+            to.record(record);
+        }
+        ToNode::Retry { record, seq } => {
+            to.begin("retry", 2);
+            to.number(seq.0);
+            to.record(record);
+        }
+        ToNode::Revoke { record, seq, wanted } => {
+            to.begin("revoke", 3);
+            to.number(seq.0);
+            to.mode(Some(*wanted));
+            to.record(record);
+        }
+        ToNode::Refused { record, seq, why } => {
+            to.begin("refused", 4);
+            to.number(seq.0);
+            put_acquire_refusal(why, to);
+            to.record(record);
+        }
+        ToNode::Lost { record, seq } => {
+            to.begin("lost", 2);
+            to.number(seq.0);
+            to.record(record);
+        }
+        ToNode::Opened { terms } => {
+            to.begin("opened", 1);
+            to.terms(terms);
+        }
+        ToNode::Alive { number } => {
+            to.begin("alive", 1);
+            to.number(*number);
+        }
+        ToNode::NoSession => to.begin("no-session", 0),
+        ToNode::Serving(term) => {
+            to.begin("serving", 2);
+            put_term(term, to);
+        }
+        ToNode::Recovered(term) => {
+            to.begin("recovered", 2);
+            put_term(term, to);
+        }
+        ToNode::Unlisted { term, former } => {
+            to.begin("unlisted", 3);
+            put_term(term, to);
+            to.number(former.0);
+        }
+        _ => newer(message),
+    }
+}
+
+fn put_term(term: &Term, to: &mut impl Words) {
+    to.groups(term.groups);
+    to.epoch(term.epoch);
+}
+
+/// Two words: why, and what there is to tell about it.
+fn put_acquire_refusal(why: &AcquireRefusal, to: &mut impl Words) {
+    let mut max = |word: &str, max: &usize| {
+        to.word(word.as_bytes());
+        to.number(*max as u64);
+    };
+    match why {
+        AcquireRefusal::TooManyWaiters { max: most } => max("too-many-waiters", most),
+        AcquireRefusal::TooManyClaims { max: most } => max("too-many-claims", most),
+        AcquireRefusal::TooManyRecords { max: most } => max("too-many-records", most),
+        AcquireRefusal::TooManyOwners { max: most } => max("too-many-owners", most),
+        AcquireRefusal::NotServed(NotServed { group }) => max("not-served", &group.0.into()),
+        AcquireRefusal::Deadlock { cycle } => {
+            to.word(b"deadlock");
+            to.owners(cycle);
+        }
+        AcquireRefusal::StaleSeq => bare("stale-seq", to),
+        AcquireRefusal::UpgradeConflict => bare("upgrade-conflict", to),
+        AcquireRefusal::NotHeld => bare("not-held", to),
+        _ => newer(why),
+    }
+}
+
+fn put_session_refusal(why: &SessionRefusal, to: &mut impl Words) {
+    match why {
+        SessionRefusal::Lease { min, max } => {
+            to.word(b"lease");
+            to.word(format!("{}-{}", millis_word(*min), millis_word(*max)).as_bytes());
+        }
+        SessionRefusal::TooMany { max } => {
+            to.word(b"too-many");
+            to.number(*max as u64);
+        }
+        SessionRefusal::Unknown => bare("unknown", to),
+        SessionRefusal::Differs => bare("differs", to),
+        SessionRefusal::Resting => bare("resting", to),
+        _ => newer(why),
+    }
+}
+
+fn bare(word: &str, to: &mut impl Words) {
+    to.word(word.as_bytes());
+    to.word(b"-");
+}
+
+/// Takes the next event or reply from `buf`, RESP3. `None`: it is not all there yet, and nothing
+/// was taken.
+pub fn take_from_server(
+    buf: &mut BytesMut,
+    limits: &WireLimits,
+) -> Result<Option<FromServer>, WireError> {
+    let Some(len) = gate::from_server(buf, limits)? else { return Ok(None) };
+    let taken = value::read(&buf.split_to(len).freeze())?;
+    let Value::Push(values) = &taken else { return Ok(Some(FromServer::Value(taken))) };
+    let words: Option<Vec<&[u8]>> = values.iter().map(bulk).collect();
+    let event = match words.as_deref() {
+        Some([speaker, words @ ..]) if *speaker == SPEAKER.as_bytes() => {
+            let mut from = Reader::list("field", words);
+            let session = from.session("session").map_err(wrong)?;
+            Some((session, read_event(&mut from)))
+        }
+        Some([b"message", channel, text]) => channel_session(channel)
+            .map(|session| (session, read_event(&mut Reader::text("field", text)))),
+        _ => None,
+    };
+    Ok(Some(match event {
+        Some((session, event)) => FromServer::Event { session, event: event.map_err(wrong)? },
+        None => FromServer::Value(taken),
+    }))
+}
+
+fn bulk(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Bulk(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
+fn wrong(bad: Bad) -> WireError {
+    WireError::new(format!("an event: {}", bad.text))
+}
+
+fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
+    let kind = from.word("kind")?;
+    let event = match kind {
+        b"granted" => ToNode::Granted {
+            seq: from.seq("seq")?,
+            mode: from.mode("mode")?,
+            token: from.token("token")?,
+            give_back: from.optional_mode("give-back")?,
+            record: from.record()?,
+        },
+        b"queued" => ToNode::Queued {
+            seq: from.seq("seq")?,
+            ticket: from.ticket("ticket")?,
+            record: from.record()?,
+        },
+        b"retry" => ToNode::Retry { seq: from.seq("seq")?, record: from.record()? },
+        b"revoke" => ToNode::Revoke {
+            seq: from.seq("seq")?,
+            wanted: from.mode("wanted mode")?,
+            record: from.record()?,
+        },
+        b"refused" => ToNode::Refused {
+            seq: from.seq("seq")?,
+            why: read_acquire_refusal(from)?,
+            record: from.record()?,
+        },
+        b"lost" => ToNode::Lost { seq: from.seq("seq")?, record: from.record()? },
+        b"opened" => ToNode::Opened { terms: from.terms("terms")? },
+        b"alive" => ToNode::Alive { number: from.number("number")? },
+        b"no-session" => ToNode::NoSession,
+        b"serving" => ToNode::Serving(read_term(from)?),
+        b"recovered" => ToNode::Recovered(read_term(from)?),
+        b"unlisted" => {
+            ToNode::Unlisted { term: read_term(from)?, former: from.session("former session")? }
+        }
+        b"not-opened" => {
+            let why = read_session_refusal(from)?;
+            from.end()?;
+            return Ok(Event::NotOpened(why));
+        }
+        b"stopping" => {
+            from.end()?;
+            return Ok(Event::Stopping);
+        }
+        _ => return Err(from.not("kind", kind, "known here")),
+    };
+    from.end()?;
+    Ok(Event::Node(event))
+}
+
+fn read_term(from: &mut Reader<'_>) -> Result<Term, Bad> {
+    Ok(Term { groups: from.groups("groups")?, epoch: from.epoch("epoch")? })
+}
+
+fn read_acquire_refusal(from: &mut Reader<'_>) -> Result<AcquireRefusal, Bad> {
+    let why = from.word("reason")?;
+    Ok(match why {
+        b"too-many-waiters" => AcquireRefusal::TooManyWaiters { max: read_max(from)? },
+        b"too-many-claims" => AcquireRefusal::TooManyClaims { max: read_max(from)? },
+        b"too-many-records" => AcquireRefusal::TooManyRecords { max: read_max(from)? },
+        b"too-many-owners" => AcquireRefusal::TooManyOwners { max: read_max(from)? },
+        b"not-served" => {
+            let group = from.parsed("group", "a group from 0 to 255", |word| {
+                Some(Group(crate::read::number(word)?.try_into().ok()?))
+            })?;
+            AcquireRefusal::NotServed(NotServed { group })
+        }
+        b"deadlock" => AcquireRefusal::Deadlock { cycle: from.owners("circle")? },
+        b"stale-seq" => read_bare(from, AcquireRefusal::StaleSeq)?,
+        b"upgrade-conflict" => read_bare(from, AcquireRefusal::UpgradeConflict)?,
+        b"not-held" => read_bare(from, AcquireRefusal::NotHeld)?,
+        _ => return Err(from.not("reason", why, "known here")),
+    })
+}
+
+fn read_session_refusal(from: &mut Reader<'_>) -> Result<SessionRefusal, Bad> {
+    let why = from.word("reason")?;
+    Ok(match why {
+        b"lease" => {
+            let (min, max) = from.parsed("bounds", "a range such as 1000-60000", bounds)?;
+            SessionRefusal::Lease { min, max }
+        }
+        b"too-many" => SessionRefusal::TooMany { max: read_max(from)? },
+        b"unknown" => read_bare(from, SessionRefusal::Unknown)?,
+        b"differs" => read_bare(from, SessionRefusal::Differs)?,
+        b"resting" => read_bare(from, SessionRefusal::Resting)?,
+        _ => return Err(from.not("reason", why, "known here")),
+    })
+}
+
+fn bounds(word: &[u8]) -> Option<(Duration, Duration)> {
+    let dash = word.iter().position(|&byte| byte == b'-')?;
+    Some((crate::read::duration(&word[..dash])?, crate::read::duration(&word[dash + 1..])?))
+}
+
+fn read_max(from: &mut Reader<'_>) -> Result<usize, Bad> {
+    from.parsed("limit", "a whole number", |word| crate::read::number(word)?.try_into().ok())
+}
+
+fn read_bare<T>(from: &mut Reader<'_>, why: T) -> Result<T, Bad> {
+    from.parsed("detail", "-", |word| (word == b"-").then_some(why))
+}

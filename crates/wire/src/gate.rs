@@ -1,0 +1,181 @@
+//! The gate: whether a whole frame is there, and whether it may be.
+//!
+//! It looks at lengths before anybody keeps a byte, so that a peer can neither make us allocate
+//! what it only announced, nor nest without end. A frame that is half there costs a step for each
+//! of its elements, whatever their size: a large one that trickles in is not read again and again.
+
+use crate::error::WireError;
+use crate::limits::WireLimits;
+
+/// A line (a status, an error, a command typed by hand) ends within so many bytes.
+pub(crate) const LINE_MAX: usize = 64 << 10;
+/// Lists in lists, in what a server sends.
+const DEPTH_MAX: usize = 8;
+/// The shortest element: `_` and the end of the line.
+const ELEMENT_MIN: usize = 3;
+
+/// `None`: not all there yet.
+type Seen<T> = Result<Option<T>, WireError>;
+
+/// The length of the command at the start of `buf`, which begins with `*`, and how many arguments
+/// it has.
+pub(crate) fn command(buf: &[u8], limits: &WireLimits) -> Seen<(usize, usize)> {
+    let Some((args, mut at)) = length(buf, 0, "a command", limits)? else { return Ok(None) };
+    if args > limits.args {
+        let max = limits.args;
+        return Err(WireError::new(format!(
+            "a command of {args} arguments, and at most {max} are allowed"
+        )));
+    }
+    for arg in 1..=args {
+        let Some(&kind) = buf.get(at) else { return Ok(None) };
+        if kind != b'$' {
+            return Err(WireError::new(format!(
+                "element {arg} of a command begins with {}, and all must be bulk strings ('$')",
+                shown(kind)
+            )));
+        }
+        let Some(end) = blob(buf, at, limits)? else { return Ok(None) };
+        at = end;
+    }
+    Ok(Some((at, args)))
+}
+
+/// The length of what a server sent, at the start of `buf`.
+pub(crate) fn from_server(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
+    // How many elements are still to come, for each list that is open.
+    let mut left = [0_usize; DEPTH_MAX];
+    let mut depth = 0;
+    let mut at = 0;
+    loop {
+        let Some(&kind) = buf.get(at) else { return Ok(None) };
+        let mut elements = 0;
+        match kind {
+            b'+' | b'-' | b':' | b'#' | b',' | b'(' | b'_' => {
+                let Some(end) = line(&buf[at..], limits)? else { return Ok(None) };
+                at = fits(at.saturating_add(end), limits)?;
+            }
+            b'$' | b'=' | b'!' => {
+                let Some(end) = blob(buf, at, limits)? else { return Ok(None) };
+                at = end;
+            }
+            b'>' if depth > 0 => return Err(WireError::new("a push inside of a list")),
+            b'*' | b'~' | b'%' | b'>' => {
+                let Some((declared, end)) = length(buf, at, "a list", limits)? else {
+                    return Ok(None);
+                };
+                elements = declared.saturating_mul(if kind == b'%' { 2 } else { 1 });
+                fits(end.saturating_add(elements.saturating_mul(ELEMENT_MIN)), limits)?;
+                at = end;
+            }
+            _ => {
+                return Err(WireError::new(format!(
+                    "a reply begins with {}, which is no kind of RESP3 value",
+                    shown(kind)
+                )));
+            }
+        }
+        if elements > 0 {
+            if depth == DEPTH_MAX {
+                return Err(WireError::new(format!("lists nested more than {DEPTH_MAX} deep")));
+            }
+            left[depth] = elements;
+            depth += 1;
+            continue;
+        }
+        // An element is over, and with it perhaps the lists that it was the last of.
+        loop {
+            if depth == 0 {
+                return Ok(Some(at));
+            }
+            left[depth - 1] -= 1;
+            if left[depth - 1] > 0 {
+                break;
+            }
+            depth -= 1;
+        }
+    }
+}
+
+/// Where the first line of `buf` ends, with its CR LF.
+fn line(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
+    let max = LINE_MAX.min(limits.frame);
+    let seen = &buf[..buf.len().min(max)];
+    let mut from = 0;
+    while let Some(found) = seen[from..].iter().position(|&byte| byte == b'\n') {
+        let newline = from + found;
+        if newline > 0 && seen[newline - 1] == b'\r' {
+            return Ok(Some(newline + 1));
+        }
+        from = newline + 1;
+    }
+    if buf.len() < max {
+        return Ok(None);
+    }
+    Err(WireError::new(format!("a line does not end within {max} bytes")))
+}
+
+/// Where the blob at `at` ends: its kind, its length, its bytes, CR LF.
+fn blob(buf: &[u8], at: usize, limits: &WireLimits) -> Seen<usize> {
+    let Some((len, start)) = length(buf, at, "a string", limits)? else { return Ok(None) };
+    let end = fits(start.saturating_add(len).saturating_add(2), limits)?;
+    match buf.get(end - 2..end) {
+        Some(b"\r\n") => Ok(Some(end)),
+        Some(_) => Err(WireError::new(format!("a string is longer than its length {len} says"))),
+        None => Ok(None),
+    }
+}
+
+/// The number after the kind at `at`, and where its line ends.
+#[inline]
+fn length(buf: &[u8], at: usize, what: &str, limits: &WireLimits) -> Seen<(usize, usize)> {
+    let mut len = 0_usize;
+    let digits = &buf[at + 1..];
+    for (index, &byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => len = len.saturating_mul(10).saturating_add(usize::from(byte - b'0')),
+            b'\r' if index > 0 => {
+                return match digits.get(index + 1) {
+                    Some(b'\n') => Ok(Some((len, at + index + 3))),
+                    Some(_) => {
+                        Err(WireError::new(format!("the length of {what} must end with CR LF")))
+                    }
+                    None => Ok(None),
+                };
+            }
+            b'-' if index == 0 => {
+                return Err(WireError::new(format!("the length of {what} is negative")));
+            }
+            _ => {
+                return Err(WireError::new(format!(
+                    "the length of {what} must be digits, and has {}",
+                    shown(byte)
+                )));
+            }
+        }
+        if len > limits.frame {
+            return Err(WireError::new(format!(
+                "the length of {what} is beyond the {} bytes of a frame",
+                limits.frame
+            )));
+        }
+        if index == 20 {
+            return Err(WireError::new(format!("the length of {what} has more than 20 digits")));
+        }
+    }
+    Ok(None)
+}
+
+/// `len`, if a frame may be so long.
+fn fits(len: usize, limits: &WireLimits) -> Result<usize, WireError> {
+    if len <= limits.frame {
+        return Ok(len);
+    }
+    let max = limits.frame;
+    Err(WireError::new(format!("a frame of {len} bytes or more, and at most {max} are allowed")))
+}
+
+/// A byte for a person: `'x'` or `'\x16'`.
+pub(crate) fn shown(byte: u8) -> String {
+    format!("'{}'", byte.escape_ascii())
+}

@@ -1,0 +1,282 @@
+//! What each command answers, in one place: the server decides, these functions say it.
+//!
+//! | command | reply |
+//! |---|---|
+//! | `LS.OPEN` | [`opened`] |
+//! | `LS.KEEP` | [`kept`] |
+//! | `LS.ACQUIRE`, `LS.CONVERT` | [`granted`], [`queued`], [`Value::Null`] when the wait is over |
+//! | `LS.RELEASE`, `LS.CANCEL` | [`ended`] |
+//! | `LS.CLOSE`, `LS.EVENTS`, `LS.REASSERT`, `LS.REASSERTED` | [`Value::OK`] |
+//! | `LS.INSPECT` | [`record`] |
+//! | `LS.LOCKS` | [`locks`] |
+//! | `LS.SESSIONS` | [`sessions`] |
+//! | `LS.SLOTS`, `CLUSTER SLOTS` | [`slots`], [`cluster_slots`] |
+//! | `HELLO`, `COMMAND` | [`hello`], [`command_info`] |
+//! | `SUBSCRIBE`, `UNSUBSCRIBE` | [`subscribed`], [`unsubscribed`] |
+//! | anything refused | [`CommandError`](crate::CommandError) from the refusal, as a [`Value`] |
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
+use lockspan_protocol::{
+    Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Ticket, Token,
+};
+
+use crate::limits::Protocol;
+use crate::value::Value;
+use crate::words::{handoff_word, mode_word};
+
+pub use crate::command::catalog::command_info;
+
+const SLOTS_PER_GROUP: i64 = SLOTS as i64 / lockspan_protocol::GROUPS as i64;
+
+/// The name of the channel on which a session's events come as messages.
+#[must_use]
+pub fn channel(session: SessionId) -> String {
+    format!("lockspan:{}", session.0)
+}
+
+/// The session whose events come on this channel, if it is one of ours.
+#[must_use]
+pub fn channel_session(channel: &[u8]) -> Option<SessionId> {
+    let digits = std::str::from_utf8(channel.strip_prefix(b"lockspan:")?).ok()?;
+    let number = digits.parse().ok()?;
+    (self::channel(SessionId(number)).as_bytes() == channel).then_some(SessionId(number))
+}
+
+/// The session is open. `epoch` is the greatest of those that `terms` lists.
+#[must_use]
+pub fn opened(session: SessionId, lease: Duration, handoff: Handoff, terms: &[Term]) -> Value {
+    let epoch = terms.iter().map(|term| term.epoch.number()).max().unwrap_or(0);
+    Value::map([
+        ("session", session.0.into()),
+        ("lease-ms", millis(lease)),
+        ("handoff", handoff_word(handoff).into()),
+        ("epoch", i64::from(epoch).into()),
+        ("terms", Value::Array(terms.iter().map(term).collect())),
+    ])
+}
+
+fn term(term: &Term) -> Value {
+    Value::map([
+        ("groups", Value::bulk(term.groups.to_string())),
+        ("epoch", i64::from(term.epoch.number()).into()),
+    ])
+}
+
+/// The lease was extended: how long it lasts from now, in milliseconds.
+#[must_use]
+pub fn kept(lease: Duration) -> Value {
+    millis(lease)
+}
+
+/// The record is the session's.
+#[must_use]
+pub fn granted(seq: Seq, mode: Mode, token: Token, give_back: Option<Mode>) -> Value {
+    let give_back = give_back.map(|wanted| ("give-back", mode_word(wanted).into()));
+    Value::map(
+        [
+            ("status", "granted".into()),
+            ("seq", seq.0.into()),
+            ("mode", mode_word(mode).into()),
+            ("token", token.number().into()),
+        ]
+        .into_iter()
+        .chain(give_back),
+    )
+}
+
+/// The acquire is in line.
+#[must_use]
+pub fn queued(seq: Seq, mode: Mode, ticket: Ticket) -> Value {
+    Value::map([
+        ("status", "queued".into()),
+        ("seq", seq.0.into()),
+        ("mode", mode_word(mode).into()),
+        ("ticket", ticket.number().into()),
+    ])
+}
+
+/// A release or a cancel: whether there was something to end.
+#[must_use]
+pub fn ended(something: bool) -> Value {
+    Value::Int(something.into())
+}
+
+/// A record with all who hold it and wait for it.
+#[must_use]
+pub fn record(view: &RecordView) -> Value {
+    let slot = view.record.slot();
+    Value::map([
+        ("record", Value::bulk(view.record.as_bytes().to_vec())),
+        ("slot", i64::from(slot.number()).into()),
+        ("group", i64::from(slot.group().0).into()),
+        ("state", state_word(view.state).into()),
+        ("holders", Value::Array(view.holders.iter().map(claim).collect())),
+        ("waiters", Value::Array(view.waiters.iter().map(claim).collect())),
+    ])
+}
+
+/// A record that nobody holds or waits for.
+#[must_use]
+pub fn free_record(name: &Record) -> Value {
+    let view = RecordView {
+        record: name.clone(),
+        state: RecordState::Free,
+        holders: Vec::new(),
+        waiters: Vec::new(),
+    };
+    record(&view)
+}
+
+fn claim(claim: &ClaimView) -> Value {
+    let rest = [
+        claim.token.map(|token| ("token", token.number().into())),
+        claim.ticket.map(|ticket| ("ticket", ticket.number().into())),
+        claim.revoked.map(|wanted| ("revoked", mode_word(wanted).into())),
+    ];
+    Value::map(
+        [
+            ("session", claim.session.0.into()),
+            ("seq", claim.seq.0.into()),
+            ("mode", mode_word(claim.mode).into()),
+        ]
+        .into_iter()
+        .chain(rest.into_iter().flatten()),
+    )
+}
+
+/// A part of the records, and the cursor of the next part; 0 if this is the last.
+#[must_use]
+pub fn locks(next: u64, records: &[RecordView]) -> Value {
+    Value::Array(vec![
+        Value::bulk(next.to_string()),
+        Value::Array(records.iter().map(record).collect()),
+    ])
+}
+
+/// A session, as `LS.SESSIONS` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// Its id.
+    pub session: SessionId,
+    /// Its lease.
+    pub lease: Duration,
+    /// How much of the lease is left, if that is known.
+    pub left: Option<Duration>,
+    /// How its waits end.
+    pub handoff: Handoff,
+    /// Connections that hear of its events.
+    pub connections: usize,
+}
+
+/// Every session.
+#[must_use]
+pub fn sessions(views: &[SessionView]) -> Value {
+    let one = |view: &SessionView| {
+        Value::map([
+            ("session", view.session.0.into()),
+            ("lease-ms", millis(view.lease)),
+            ("left-ms", view.left.map_or(Value::Null, millis)),
+            ("handoff", handoff_word(view.handoff).into()),
+            ("connections", (view.connections as u64).into()),
+        ])
+    };
+    Value::Array(views.iter().map(one).collect())
+}
+
+/// Which slots are served in which epoch: a map for each range of slots.
+#[must_use]
+pub fn slots(terms: &[Term], address: &str) -> Value {
+    let mut shown = Vec::new();
+    for term in terms {
+        for (first, last) in ranges(term.groups) {
+            shown.push(Value::map([
+                ("first", first_slot(first)),
+                ("last", last_slot(last)),
+                ("epoch", i64::from(term.epoch.number()).into()),
+                ("address", Value::bulk(address.to_owned())),
+            ]));
+        }
+    }
+    Value::Array(shown)
+}
+
+/// The same as Redis Cluster tells it: `[first, last, [host, port, id]]` for each range.
+#[must_use]
+pub fn cluster_slots(groups: GroupSet, host: &str, port: u16, id: &str) -> Value {
+    let node = || {
+        Value::Array(vec![
+            Value::bulk(host.to_owned()),
+            i64::from(port).into(),
+            Value::bulk(id.to_owned()),
+        ])
+    };
+    let range = |(first, last)| Value::Array(vec![first_slot(first), last_slot(last), node()]);
+    Value::Array(ranges(groups).into_iter().map(range).collect())
+}
+
+/// Runs of groups that follow each other.
+fn ranges(groups: GroupSet) -> Vec<(Group, Group)> {
+    let mut ranges: Vec<(Group, Group)> = Vec::new();
+    for group in groups.iter() {
+        match ranges.last_mut() {
+            Some((_, last)) if last.0.checked_add(1) == Some(group.0) => *last = group,
+            _ => ranges.push((group, group)),
+        }
+    }
+    ranges
+}
+
+fn first_slot(group: Group) -> Value {
+    Value::Int(i64::from(group.0) * SLOTS_PER_GROUP)
+}
+
+fn last_slot(group: Group) -> Value {
+    Value::Int((i64::from(group.0) + 1) * SLOTS_PER_GROUP - 1)
+}
+
+/// What `HELLO` answers. `id` is the number of the connection.
+#[must_use]
+pub fn hello(version: &str, protocol: Protocol, id: u64) -> Value {
+    Value::map([
+        ("server", "lockspan".into()),
+        ("version", Value::bulk(version.to_owned())),
+        ("proto", Value::Int(if protocol == Protocol::Resp3 { 3 } else { 2 })),
+        ("id", id.into()),
+        ("mode", "standalone".into()),
+        ("role", "master".into()),
+        ("modules", Value::Array(Vec::new())),
+    ])
+}
+
+/// One channel of a `SUBSCRIBE`, and how many the connection now has.
+#[must_use]
+pub fn subscribed(channel: Bytes, count: usize) -> Value {
+    Value::Push(vec!["subscribe".into(), Value::Bulk(channel), (count as u64).into()])
+}
+
+/// One channel of an `UNSUBSCRIBE` (none, if there was none), and how many are left.
+#[must_use]
+pub fn unsubscribed(channel: Option<Bytes>, count: usize) -> Value {
+    let channel = channel.map_or(Value::Null, Value::Bulk);
+    Value::Push(vec!["unsubscribe".into(), channel, (count as u64).into()])
+}
+
+/// Whole milliseconds.
+fn millis(duration: Duration) -> Value {
+    Value::Int(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn state_word(state: RecordState) -> &'static str {
+    match state {
+        RecordState::Free => "free",
+        RecordState::Shared => "shared",
+        RecordState::SharedWanted => "shared-wanted",
+        RecordState::Alone => "alone",
+        RecordState::AloneWanted => "alone-wanted",
+        RecordState::Reserved => "reserved",
+        RecordState::Recovering => "recovering",
+    }
+}
