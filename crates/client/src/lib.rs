@@ -1,3 +1,70 @@
-//! The caching client.
+//! Locks on records of a lock service, cached on this node.
+//!
+//! [`connect`] gives [`Locks`]; a [`Record`] of it is read or written with guards. What was used
+//! stays here: taking it again makes no call, until another node wants it.
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let locks = lockspan_client::connect("memory:").await?;
+//! let invoice = locks.record("invoice", "42")?;
+//! {
+//!     let held = invoice.write().await?;
+//!     println!("writing with token {}", held.token());
+//! }
+//! let held = invoice.read().await?; // no message: the node still has it
+//! assert!(held.is_valid());
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! | module | job |
+//! |---|---|
+//! | `record`, `guard`, `acquire` | what users hold: the fast path is `Record::enter` |
+//! | `line` | who waits for a record here, and what is needed from the server |
+//! | `node` | the protocol's cache between the lines and the way to the server |
+//! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
+//! | `task` | the background task: hears, reconnects, keeps the time |
+//! | `local` | the service of this user, started when it is needed |
 
 #![forbid(unsafe_code)]
+
+mod acquire;
+mod block;
+mod clock;
+mod entry;
+mod error;
+mod guard;
+mod line;
+pub mod local;
+mod locks;
+mod memory;
+mod node;
+mod options;
+mod record;
+mod stats;
+mod stream;
+mod task;
+mod url;
+mod way;
+
+pub use acquire::{Acquire, Upgrade};
+pub use error::{CloseUnknown, ConnectError, LockError};
+pub use guard::{
+    Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
+};
+pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
+pub use locks::Locks;
+pub use options::Options;
+pub use record::Record;
+pub use stats::Stats;
+pub use url::DEFAULT_PORT;
+
+/// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT` or `unix:///PATH`, with
+/// the default [`Options`].
+pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
+    Options::new().connect(url).await
+}
+
+/// Connects for a program without an async runtime.
+pub fn blocking_connect(url: &str) -> Result<Locks, ConnectError> {
+    Options::new().blocking_connect(url)
+}

@@ -1,0 +1,277 @@
+//! Waiting for a record: the futures behind `read`, `write` and `upgrade`.
+//!
+//! A future that is dropped leaves the line; if it was just granted the record, it hands it on.
+
+use std::borrow::Borrow;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use lockspan_protocol::{Mode, Token};
+use lockspan_thread::gate::Pass;
+
+use crate::entry::lock;
+use crate::error::LockError;
+use crate::guard::{Exclusive, Guard, Kind, Shared};
+use crate::line::{Answer, Place, Waiter};
+use crate::record::Record;
+
+impl Record {
+    /// Goes in without asking, if the record is open for it and the lease stands.
+    #[inline]
+    pub(crate) fn enter(&self, mode: Mode) -> Option<(Pass, Token)> {
+        if self.owner.is_some() {
+            // Who has a name is in the books of the line.
+            return None;
+        }
+        let pass = self.entry.enter(mode)?;
+        self.confirm(pass).map(|token| (pass, token))
+    }
+
+    /// Looks at the clock: only now that it is in does a thread know that it is in time.
+    #[inline]
+    fn confirm(&self, pass: Pass) -> Option<Token> {
+        let token = self.entry.token();
+        match self.node().stands(&self.entry, pass) {
+            Some(now) => {
+                self.entry.touch(now);
+                Some(token)
+            }
+            None => {
+                self.leave(pass);
+                None
+            }
+        }
+    }
+
+    /// Goes out.
+    #[inline]
+    pub(crate) fn leave(&self, pass: Pass) {
+        use lockspan_thread::gate::Left;
+        let left = self.entry.gate.leave(pass);
+        if left == Left::Watched || (left == Left::Unseen && self.owner.is_some()) {
+            self.look_after(pass);
+        }
+    }
+
+    /// After somebody has left a watched gate, or has come to need less.
+    #[cold]
+    pub(crate) fn look_after(&self, pass: Pass) {
+        self.node().with_line(&self.entry, |line, look, wakes| {
+            if let Some(owner) = self.owner {
+                line.named_left(owner);
+            }
+            if pass.how() == lockspan_thread::gate::Use::Write {
+                line.writer_left();
+            }
+            line.left(look, wakes);
+        });
+    }
+
+    /// Gets in line.
+    fn get_in_line(
+        &self,
+        mode: Mode,
+        upgrade: Option<Pass>,
+        waker: &Waker,
+    ) -> Result<Place, LockError> {
+        if self.node().is_closed() {
+            return Err(LockError::Closed);
+        }
+        let owner = self.owner;
+        let since = crate::clock::now();
+        self.entry.touch(since);
+        let waiter = Waiter { mode, owner, since, waker: Some(waker.clone()), upgrade };
+        let Some(owner) = owner else {
+            return self.node().with_line(&self.entry, |line, look, wakes| {
+                if upgrade.is_some() && line.is_upgrading() {
+                    return Err(LockError::UpgradeConflict);
+                }
+                let place = line.wait(waiter);
+                line.serve(look, wakes);
+                Ok(place)
+            });
+        };
+        self.node().with_core(|node, core, wakes| {
+            let place = {
+                let mut line = lock(&self.entry.line);
+                if upgrade.is_some() && line.is_upgrading() {
+                    return Err(LockError::UpgradeConflict);
+                }
+                line.wait(waiter)
+            };
+            node.waits(core, owner, &self.entry);
+            if let Some(cycle) = node.circle(core, owner) {
+                lock(&self.entry.line).give_up(place);
+                node.waited(core, owner, &self.entry);
+                return Err(LockError::Deadlock { cycle });
+            }
+            node.settle_entry(core, &self.entry, false, wakes);
+            Ok(place)
+        })
+    }
+
+    /// Whether there is an answer for a place in line. If not, this waker is called.
+    fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
+        let answer = self.node().with_line(&self.entry, |line, look, wakes| {
+            if let Some(waiter) = line.waiter(place) {
+                waiter.waker = Some(waker.clone());
+                line.serve(look, wakes);
+            }
+            line.answer(place)
+        });
+        if answer.is_some() {
+            self.not_in_line();
+        }
+        answer
+    }
+
+    /// Leaves the line; returns what it had just been given.
+    fn give_up(&self, place: Place) -> Option<Pass> {
+        let answer = self.node().with_line(&self.entry, |line, look, wakes| {
+            if line.give_up(place).is_some() {
+                line.left(look, wakes);
+            }
+            line.answer(place)
+        });
+        self.not_in_line();
+        answer.and_then(Result::ok).map(|(pass, _)| pass)
+    }
+
+    /// Takes a name out of the books of those who wait.
+    fn not_in_line(&self) {
+        if let Some(owner) = self.owner {
+            self.node().with_core(|node, core, _| node.waited(core, owner, &self.entry));
+        }
+    }
+}
+
+/// Waits for a record. Nothing happens before it is polled.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
+    record: Option<R>,
+    place: Option<Place>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
+    pub(crate) fn new(record: R) -> Self {
+        Self { record: Some(record), place: None, kind: PhantomData }
+    }
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
+    type Output = Result<Guard<K, R>, LockError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        loop {
+            let held = this.record.take().expect("a future is not polled after it is ready");
+            let record = held.borrow();
+            match this.place {
+                None => {
+                    if let Some((pass, token)) = record.enter(K::MODE) {
+                        return Poll::Ready(Ok(Guard::new(held, pass, token)));
+                    }
+                    match record.get_in_line(K::MODE, None, context.waker()) {
+                        Ok(place) => this.place = Some(place),
+                        Err(why) => return Poll::Ready(Err(why)),
+                    }
+                }
+                Some(place) => match record.ask(place, context.waker()) {
+                    None => {
+                        this.record = Some(held);
+                        return Poll::Pending;
+                    }
+                    Some(Err(why)) => return Poll::Ready(Err(why)),
+                    Some(Ok((pass, _))) => {
+                        this.place = None;
+                        if let Some(token) = record.confirm(pass) {
+                            return Poll::Ready(Ok(Guard::new(held, pass, token)));
+                        }
+                    }
+                },
+            }
+            this.record = Some(held);
+        }
+    }
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Drop for Acquire<K, R> {
+    fn drop(&mut self) {
+        let Some(held) = &self.record else { return };
+        let record = held.borrow();
+        if let Some(place) = self.place
+            && let Some(pass) = record.give_up(place)
+        {
+            record.leave(pass);
+        }
+    }
+}
+
+/// Waits for a reader to become the writer. It keeps reading meanwhile.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Upgrade<R: Borrow<Record> + Unpin> {
+    guard: Option<Guard<Shared, R>>,
+    place: Option<Place>,
+}
+
+impl<R: Borrow<Record> + Unpin> Upgrade<R> {
+    pub(crate) fn new(guard: Guard<Shared, R>) -> Self {
+        Self { guard: Some(guard), place: None }
+    }
+}
+
+impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
+    type Output = Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let guard = this.guard.take().expect("a future is not polled after it is ready");
+        let record = guard.record();
+        let place = match this.place {
+            Some(place) => place,
+            None => {
+                // The node may have the record for writing already, with nobody else in it.
+                if let Some(pass) = record.entry.gate.upgrade(guard.pass(), true) {
+                    let token = record.entry.token();
+                    return Poll::Ready(Ok(guard.turned(pass, token)));
+                }
+                if !guard.is_valid() {
+                    return Poll::Ready(Err((guard, LockError::Lost)));
+                }
+                match record.get_in_line(Mode::Write, Some(guard.pass()), context.waker()) {
+                    Ok(place) => *this.place.insert(place),
+                    Err(why) => return Poll::Ready(Err((guard, why))),
+                }
+            }
+        };
+        match record.ask(place, context.waker()) {
+            None => {
+                this.guard = Some(guard);
+                Poll::Pending
+            }
+            Some(Ok((pass, token))) => {
+                this.place = None;
+                Poll::Ready(Ok(guard.turned(pass, token)))
+            }
+            Some(Err(why)) => {
+                this.place = None;
+                Poll::Ready(Err((guard, why)))
+            }
+        }
+    }
+}
+
+impl<R: Borrow<Record> + Unpin> Drop for Upgrade<R> {
+    fn drop(&mut self) {
+        let (Some(guard), Some(place)) = (&mut self.guard, self.place) else { return };
+        if let Some(pass) = guard.record().give_up(place) {
+            // It leaves as the writer that it has just become.
+            guard.set_pass(pass);
+        }
+    }
+}

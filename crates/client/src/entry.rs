@@ -1,0 +1,122 @@
+//! One record on this node, and the map of all that are in use or cached.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use hashbrown::HashMap;
+use lockspan_protocol::{Mode, Record as Name, Tick, Token};
+use lockspan_thread::gate::{Gate, Pass, Use};
+
+use crate::line::Line;
+
+/// The maps between which names are spread, so that threads that look for different records seldom
+/// meet.
+const SHARDS: usize = 64;
+
+/// Locks a mutex. Nothing in this crate panics while it holds one, and if it did, the state behind
+/// it would still be the truth about what the server was told.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One record.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Name,
+    pub(crate) gate: Gate,
+    /// Of the present opening; written before the gate is opened.
+    token: AtomicI64,
+    /// When it was last used, for those who look for idle records.
+    used: AtomicU64,
+    pub(crate) line: Mutex<Line>,
+}
+
+impl Entry {
+    fn new(name: Name) -> Self {
+        Self {
+            name,
+            gate: Gate::new(),
+            token: AtomicI64::new(0),
+            used: AtomicU64::new(0),
+            line: Mutex::default(),
+        }
+    }
+
+    /// The token of the present opening.
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        Token::from_number(self.token.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+
+    pub(crate) fn set_token(&self, token: Token) {
+        self.token.store(token.number(), Ordering::Relaxed);
+    }
+
+    /// Somebody uses it.
+    #[inline]
+    pub(crate) fn touch(&self, now: Tick) {
+        self.used.store(now.0, Ordering::Relaxed);
+    }
+
+    /// When somebody last began to use it.
+    pub(crate) fn used(&self) -> Tick {
+        Tick(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Goes in without asking, if the record is open for it.
+    #[inline]
+    pub(crate) fn enter(&self, mode: Mode) -> Option<Pass> {
+        self.gate.enter(if mode == Mode::Read { Use::Read } else { Use::Write })
+    }
+}
+
+/// All records that are in use or cached.
+#[derive(Debug)]
+pub(crate) struct Entries {
+    shards: Vec<RwLock<HashMap<Name, Arc<Entry>>>>,
+    hasher: hashbrown::DefaultHashBuilder,
+}
+
+impl Entries {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            hasher: hashbrown::DefaultHashBuilder::default(),
+        }
+    }
+
+    fn shard(&self, name: &Name) -> &RwLock<HashMap<Name, Arc<Entry>>> {
+        use std::hash::BuildHasher as _;
+        // The low bits choose the place within a map.
+        &self.shards[(self.hasher.hash_one(name) >> 32) as usize % SHARDS]
+    }
+
+    /// The entry of this name; a new one if there is none.
+    pub(crate) fn get(&self, name: &Name) -> Arc<Entry> {
+        let shard = self.shard(name);
+        if let Some(entry) = shard.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+            return Arc::clone(entry);
+        }
+        let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(shard.entry(name.clone()).or_insert_with(|| Arc::new(Entry::new(name.clone()))))
+    }
+
+    /// Those for which this holds.
+    pub(crate) fn which(&self, is_so: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
+        let mut chosen = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            chosen.extend(shard.values().filter(|entry| is_so(entry)).cloned());
+        }
+        chosen
+    }
+
+    /// Forgets the records that nobody has in hand and that have nothing to remember.
+    pub(crate) fn tidy(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            // Who has none in hand gets one through this map, so the count can't rise meanwhile.
+            shard.retain(|_, entry| Arc::strong_count(entry) > 1 || !lock(&entry.line).is_blank());
+        }
+    }
+}

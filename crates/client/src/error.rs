@@ -1,0 +1,155 @@
+//! What can go wrong, in words for the person who has to do something about it.
+
+use std::fmt;
+use std::io;
+
+use lockspan_protocol::cache::WantRefusal;
+use lockspan_protocol::{AcquireRefusal, Owner, SessionRefusal};
+
+/// Why a record was not acquired, or is not held any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LockError {
+    /// It was not granted in the time allowed.
+    Timeout,
+    /// Granting it could never happen: these owners wait for each other in a circle.
+    Deadlock {
+        /// Each waits for the next, the last for the first.
+        cycle: Vec<Owner>,
+    },
+    /// Somebody else already waits to upgrade the same record. The read is kept: release it, then
+    /// acquire for writing.
+    UpgradeConflict,
+    /// The lease ended while the record was held: what was held is lost.
+    Lost,
+    /// The server refused the acquire.
+    Refused(AcquireRefusal),
+    /// The server refused the session.
+    NoSession(SessionRefusal),
+    /// This node has as many records as it may.
+    TooManyRecords(WantRefusal),
+    /// The connection was closed by [`Locks::close`](crate::Locks::close).
+    Closed,
+}
+
+impl LockError {
+    /// The words of the protocol as an error of this crate.
+    pub(crate) fn from_refusal(why: AcquireRefusal) -> Self {
+        match why {
+            AcquireRefusal::Deadlock { cycle } => Self::Deadlock { cycle },
+            AcquireRefusal::UpgradeConflict => Self::UpgradeConflict,
+            AcquireRefusal::NotHeld => Self::Lost,
+            why => Self::Refused(why),
+        }
+    }
+}
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("the record was not granted in the time allowed"),
+            Self::Deadlock { cycle } => {
+                f.write_str("refused, for it would wait for ever: ")?;
+                for owner in cycle {
+                    write!(f, "{owner} waits for ")?;
+                }
+                match cycle.first() {
+                    Some(first) => write!(f, "{first}"),
+                    None => f.write_str("itself"),
+                }
+            }
+            Self::UpgradeConflict => f.write_str(
+                "somebody else already waits to upgrade this record: \
+                 release the read, then acquire for writing",
+            ),
+            Self::Lost => f.write_str("the lease ended while the record was held"),
+            Self::Refused(why) => write!(f, "the server refused: {why}"),
+            Self::NoSession(why) => write!(f, "the server opens no session: {why}"),
+            Self::TooManyRecords(why) => write!(f, "{why}"),
+            Self::Closed => f.write_str("the connection to the lock service was closed"),
+        }
+    }
+}
+
+impl std::error::Error for LockError {}
+
+/// Why there is no connection.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL is not one of ours.
+    BadUrl {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// An option is out of its bounds.
+    BadOption {
+        /// Which, and what is allowed.
+        what: String,
+    },
+    /// Nobody answered there.
+    Unreachable {
+        /// Where.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something answered, but not a lock server, or one that refused us.
+    Refused {
+        /// Where.
+        address: String,
+        /// What it said.
+        said: String,
+    },
+    /// The service of this user could not be found or started.
+    Local {
+        /// What is wrong, and what to do.
+        what: String,
+    },
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadUrl { url, why } => write!(
+                f,
+                "\"{url}\" is no address of a lock service: {why}; it is one of \
+                 memory:  local:  lockspan://HOST:PORT  unix:///PATH"
+            ),
+            Self::BadOption { what } | Self::Local { what } => f.write_str(what),
+            Self::Unreachable { address, source } => {
+                write!(f, "no lock server answers at {address}: {source}; is it running?")
+            }
+            Self::Refused { address, said } => {
+                write!(f, "what listens at {address} is no lock server for us: {said}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+/// The server has not confirmed that it heard of the end: whether the records are free already is
+/// not known. They are when the lease is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CloseUnknown;
+
+impl fmt::Display for CloseUnknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the server did not confirm the end of the session: \
+             what was held is free when its lease is over, perhaps before",
+        )
+    }
+}
+
+impl std::error::Error for CloseUnknown {}

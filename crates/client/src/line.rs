@@ -1,0 +1,493 @@
+//! The line for one record on this node: who waits, what the node was granted, what is wanted back.
+//!
+//! Stands behind a mutex beside the record's [`Gate`]. Threads that find the gate shut get in line;
+//! threads that leave a watched gate look after the line. It lets them in, opens and shuts the gate,
+//! and says what the head of the line needs from the server.
+//!
+//! Who is next: an upgrader goes before everybody, once it is alone. Otherwise it is the head of
+//! the line, and with a reader all readers up to the first writer; but when a writer has left, the
+//! readers that wait then go first, all of them.
+//!
+//! # Passing
+//!
+//! While the first in line has waited for less than [`PASSING`], the gate stays open: whoever runs
+//! may pass, and who leaves only wakes the first in line to try for itself. That saves a context
+//! switch per turn. From then on it is handed the record. No one passes while the record is wanted
+//! back, while somebody upgrades, or when the head needs more than the node has.
+//!
+//! # Invariants
+//!
+//! - **I1** The gate is open only for what `opened` covers, and never while it drains.
+//! - **I2** `wanted` is what the cache was told last, and not yet answered.
+//! - **I3** Whoever is answered is not in line any more; an answer is taken once, or given back.
+//! - **I4** Somebody who waits is in the way of somebody inside, of a drain or of what is wanted, or
+//!   was woken to try.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use lockspan_protocol::cache::Input;
+use lockspan_protocol::{LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
+use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Use};
+use tokio::sync::Notify;
+
+use crate::error::LockError;
+
+/// How long newcomers may pass the first in line.
+pub(crate) const PASSING: Duration = Duration::from_micros(400);
+
+/// A place in line.
+pub(crate) type Place = u64;
+
+/// What a waiter gets.
+pub(crate) type Answer = Result<(Pass, Token), LockError>;
+
+/// What the cache allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opened {
+    pub(crate) mode: Mode,
+    pub(crate) token: Token,
+}
+
+/// What the cache wants back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drain {
+    /// What threads may go on holding.
+    pub(crate) to: Option<Mode>,
+    /// How many turns may still begin.
+    pub(crate) stay: Stay,
+}
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) mode: Mode,
+    pub(crate) owner: Option<Owner>,
+    pub(crate) since: Tick,
+    pub(crate) waker: Option<Waker>,
+    /// It reads with this, and goes on reading while it waits to write.
+    pub(crate) upgrade: Option<Pass>,
+}
+
+/// What the cache was told that is needed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub(crate) mode: Mode,
+    pub(crate) upgrade: bool,
+    pub(crate) owners: Vec<Owner>,
+}
+
+/// What threads look at and what the line says about it.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) opened: Option<Opened>,
+    pub(crate) drain: Option<Drain>,
+    readers: BTreeMap<Place, Waiter>,
+    writers: BTreeMap<Place, Waiter>,
+    upgrader: Option<(Place, Waiter)>,
+    answers: BTreeMap<Place, Answer>,
+    last_place: Place,
+    /// The last to leave was a writer: readers are next.
+    after_writer: bool,
+    /// What the cache knows.
+    pub(crate) wanted: Option<Wanted>,
+    /// Holders that have named an owner.
+    pub(crate) named: Vec<Owner>,
+    /// What the cache was told about who keeps the record.
+    pub(crate) reported: Option<(Vec<Owner>, Vec<LocalWait>)>,
+    /// Rung when the holders are lost.
+    lost: Option<Arc<Notify>>,
+}
+
+/// The present circumstances, for one look at a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look<'a> {
+    pub(crate) gate: &'a Gate,
+    pub(crate) now: Tick,
+    /// The end of the lease.
+    pub(crate) until: Tick,
+    /// Whether an idle record is kept.
+    pub(crate) caching: bool,
+}
+
+fn how(mode: Mode) -> Use {
+    if mode == Mode::Read { Use::Read } else { Use::Write }
+}
+
+impl Line {
+    /// Gets in line.
+    pub(crate) fn wait(&mut self, waiter: Waiter) -> Place {
+        self.last_place += 1;
+        let place = self.last_place;
+        match (&waiter.upgrade, waiter.mode) {
+            (Some(_), _) => self.upgrader = Some((place, waiter)),
+            (None, Mode::Read) => drop(self.readers.insert(place, waiter)),
+            (None, _) => drop(self.writers.insert(place, waiter)),
+        }
+        place
+    }
+
+    /// Whether somebody waits to upgrade.
+    pub(crate) fn is_upgrading(&self) -> bool {
+        self.upgrader.is_some()
+    }
+
+    /// The waiter in this place.
+    pub(crate) fn waiter(&mut self, place: Place) -> Option<&mut Waiter> {
+        let upgrader = self.upgrader.as_mut().filter(|(at, _)| *at == place);
+        let upgrader = upgrader.map(|(_, waiter)| waiter);
+        upgrader
+            .or_else(|| self.writers.get_mut(&place))
+            .or_else(|| self.readers.get_mut(&place))
+    }
+
+    /// The answer for this place, if there is one; it is the caller's now.
+    pub(crate) fn answer(&mut self, place: Place) -> Option<Answer> {
+        self.answers.remove(&place)
+    }
+
+    /// Leaves the line.
+    pub(crate) fn give_up(&mut self, place: Place) -> Option<Waiter> {
+        if self.upgrader.as_ref().is_some_and(|(at, _)| *at == place) {
+            return self.upgrader.take().map(|(_, waiter)| waiter);
+        }
+        self.writers.remove(&place).or_else(|| self.readers.remove(&place))
+    }
+
+    /// A writer has gone out.
+    pub(crate) fn writer_left(&mut self) {
+        self.after_writer = true;
+    }
+
+    /// A holder that had named an owner has gone out.
+    pub(crate) fn named_left(&mut self, owner: Owner) {
+        if let Some(at) = self.named.iter().position(|named| *named == owner) {
+            self.named.swap_remove(at);
+        }
+    }
+
+    /// Rung when those who hold the record now are lost.
+    pub(crate) fn bell(&mut self) -> Arc<Notify> {
+        Arc::clone(self.lost.get_or_insert_default())
+    }
+
+    /// Who is next among those in line, given who is in; not the upgrader.
+    fn next(&self, inside: Inside) -> Option<(Place, Mode)> {
+        let reader = self.readers.keys().next().map(|&place| (place, Mode::Read));
+        let writer = self.writers.keys().next().map(|&place| (place, Mode::Write));
+        if inside.writer {
+            return None;
+        }
+        match (reader, writer) {
+            (reader, None) => reader,
+            (None, writer) => writer.filter(|_| inside.is_empty()),
+            (Some(reader), Some(_)) if self.after_writer => Some(reader),
+            (Some(reader), Some(writer)) if reader.0 < writer.0 => Some(reader),
+            (Some(_), writer) => writer.filter(|_| inside.is_empty()),
+        }
+    }
+
+    /// Who has waited longest, the upgrader aside.
+    fn head(&self) -> Option<(Place, &Waiter)> {
+        let reader = self.readers.first_key_value();
+        let writer = self.writers.first_key_value();
+        let first = match (reader, writer) {
+            (Some(reader), Some(writer)) => if reader.0 < writer.0 { reader } else { writer },
+            (reader, writer) => reader.or(writer)?,
+        };
+        Some((*first.0, first.1))
+    }
+
+    /// Whether newcomers may pass those in line.
+    fn may_pass(&self, now: Tick) -> bool {
+        let Some(opened) = self.opened else { return false };
+        let is_young = |(_, head): (Place, &Waiter)| {
+            now < head.since + PASSING && opened.mode.covers(head.mode)
+        };
+        self.drain.is_none() && self.upgrader.is_none() && self.head().is_none_or(is_young)
+    }
+
+    /// What the gate is to be open for.
+    fn opening(&self, look: &Look<'_>) -> Opening {
+        let is_busy = self.head().is_some() || self.upgrader.is_some();
+        match self.opened {
+            Some(opened) if self.may_pass(look.now) => Opening {
+                reads: true,
+                writes: opened.mode == Mode::Write,
+                watched: is_busy || !look.caching,
+            },
+            _ => Opening { reads: false, writes: false, watched: true },
+        }
+    }
+
+    /// Lets in the next in line if it may: the record is open for it, the lease stands, and a drain
+    /// leaves it a turn.
+    fn admit_one(&mut self, look: &Look<'_>, wakes: &mut Vec<Waker>) -> bool {
+        let Some(opened) = self.opened.filter(|_| look.now < look.until) else { return false };
+        if let Some((_, waiter)) = &self.upgrader {
+            // One that is alone has its turn already; it only goes on with it.
+            let pass = waiter.upgrade.filter(|_| opened.mode == Mode::Write);
+            let Some(pass) = pass.and_then(|pass| look.gate.upgrade(pass, false)) else {
+                return false;
+            };
+            let Some((place, waiter)) = self.upgrader.take() else { return false };
+            self.let_in(place, waiter, (pass, opened.token), wakes);
+            return true;
+        }
+        let Some((place, mode)) = self.next(look.gate.inside()) else { return false };
+        if !opened.mode.covers(mode) {
+            return false;
+        }
+        if let Some(drain) = &self.drain
+            && drain.stay.is_over(look.now)
+            && !drain.to.is_some_and(|to| to.covers(mode))
+        {
+            return false;
+        }
+        let Some(pass) = look.gate.admit(how(mode)) else { return false };
+        if let Some(drain) = &mut self.drain
+            && !drain.to.is_some_and(|to| to.covers(mode))
+        {
+            drain.stay.turn(look.now);
+        }
+        let Some(waiter) = self.give_up(place) else { return false };
+        // The readers that waited when the writer left go in together; the flag ends with the last.
+        self.after_writer &= mode == Mode::Read && !self.readers.is_empty();
+        self.let_in(place, waiter, (pass, opened.token), wakes);
+        true
+    }
+
+    fn let_in(
+        &mut self,
+        place: Place,
+        waiter: Waiter,
+        got: (Pass, Token),
+        wakes: &mut Vec<Waker>,
+    ) {
+        // Who upgrades was named when it came in to read.
+        if waiter.upgrade.is_none() {
+            self.named.extend(waiter.owner);
+        }
+        wakes.extend(waiter.waker);
+        self.answers.insert(place, Ok(got));
+    }
+
+    /// Lets in who may go in, and opens or shuts the gate for those who are not in line.
+    pub(crate) fn serve(&mut self, look: &Look<'_>, wakes: &mut Vec<Waker>) {
+        if self.head().is_some() || self.upgrader.is_some() {
+            while self.admit_one(look, wakes) {}
+        }
+        look.gate.open(self.opening(look));
+    }
+
+    /// Somebody has left: lets in the next, or wakes it to try for itself.
+    pub(crate) fn left(&mut self, look: &Look<'_>, wakes: &mut Vec<Waker>) {
+        let nudged = match self.next(look.gate.inside()) {
+            Some((place, _)) if self.may_pass(look.now) => {
+                self.waiter(place).and_then(|waiter| waiter.waker.take())
+            }
+            _ => None,
+        };
+        match nudged {
+            Some(waker) => wakes.push(waker),
+            // The first in line was woken before, has not come yet, and may be passed.
+            None if self.may_pass(look.now) && self.head().is_some_and(|(_, w)| w.waker.is_none()) => {}
+            None => self.serve(look, wakes),
+        }
+    }
+
+    /// The cache has opened the record.
+    pub(crate) fn open(&mut self, opened: Opened) {
+        self.opened = Some(opened);
+        self.drain = None;
+        self.reported = None;
+        self.wanted.take_if(|wanted| opened.mode.covers(wanted.mode));
+    }
+
+    /// The grant is void: nobody is in.
+    pub(crate) fn lose(&mut self, gate: &Gate, wakes: &mut Vec<Waker>) {
+        gate.lose();
+        self.opened = None;
+        self.drain = None;
+        self.reported = None;
+        self.after_writer = false;
+        self.named.clear();
+        self.wanted.take_if(|wanted| wanted.upgrade);
+        if let Some((place, waiter)) = self.upgrader.take() {
+            wakes.extend(waiter.waker);
+            self.answers.insert(place, Err(LockError::Lost));
+        }
+        if let Some(bell) = self.lost.take() {
+            bell.notify_waiters();
+        }
+    }
+
+    /// Refuses those for whom this holds.
+    pub(crate) fn refuse(
+        &mut self,
+        why: &LockError,
+        is_meant: impl Fn(&Waiter) -> bool,
+        wakes: &mut Vec<Waker>,
+    ) {
+        let mut places: Vec<Place> = Vec::new();
+        let all = self.readers.iter().chain(&self.writers);
+        places.extend(all.filter(|(_, waiter)| is_meant(waiter)).map(|(&place, _)| place));
+        let upgrader = self.upgrader.as_ref().filter(|(_, waiter)| is_meant(waiter));
+        places.extend(upgrader.map(|&(place, _)| place));
+        for place in places {
+            let Some(waiter) = self.give_up(place) else { continue };
+            wakes.extend(waiter.waker);
+            self.answers.insert(place, Err(why.clone()));
+        }
+    }
+
+    /// Whether those that a drain sends away have left, and nobody goes in any more.
+    fn is_drained(&self, look: &Look<'_>) -> bool {
+        let Some(drain) = self.drain else { return false };
+        let stays = |mode: Mode| drain.to.is_some_and(|to| to.covers(mode));
+        let inside = look.gate.inside();
+        if inside.writer && !stays(Mode::Write) || inside.readers > 0 && !stays(Mode::Read) {
+            return false;
+        }
+        // A turn could begin, and somebody here would take it.
+        let takes = |opened: Opened| {
+            let next = self.next(inside).filter(|_| self.upgrader.is_none());
+            next.is_some_and(|(_, mode)| opened.mode.covers(mode) && !stays(mode))
+        };
+        drain.stay.is_over(look.now) || !self.opened.is_some_and(takes)
+    }
+
+    /// What the head of the line needs from the cache, if anything.
+    fn need(&self, look: &Look<'_>) -> Option<Wanted> {
+        let covered = |mode| self.opened.is_some_and(|opened| opened.mode.covers(mode));
+        if self.upgrader.is_some() {
+            let want = || Wanted { mode: Mode::Write, upgrade: true, owners: self.owners() };
+            return (!covered(Mode::Write)).then(want);
+        }
+        if self.drain.is_some() {
+            return None;
+        }
+        let inside = look.gate.inside();
+        let (_, mode) = self.next(inside)?;
+        let want = || Wanted { mode, upgrade: false, owners: self.owners() };
+        (!covered(mode) && inside.is_empty()).then(want)
+    }
+
+    /// Who waits, as far as named.
+    fn owners(&self) -> Vec<Owner> {
+        let upgrader = self.upgrader.as_ref().map(|(_, waiter)| waiter);
+        let waiting = self.readers.values().chain(self.writers.values()).chain(upgrader);
+        waiting.filter_map(|waiter| waiter.owner).collect()
+    }
+
+    /// Whether nobody is in and nobody waits, so that the record may go back. It shuts the gate to
+    /// look, and opens it again if not.
+    fn is_idle(&self, look: &Look<'_>) -> bool {
+        let is_still = self.opened.is_some()
+            && self.drain.is_none()
+            && self.wanted.is_none()
+            && self.upgrader.is_none()
+            && self.head().is_none();
+        if !is_still {
+            return false;
+        }
+        look.gate.open(Opening { reads: false, writes: false, watched: true });
+        let is_idle = look.gate.inside().is_empty();
+        if !is_idle {
+            look.gate.open(self.opening(look));
+        }
+        is_idle
+    }
+
+    /// Whether the cache has to be told something.
+    pub(crate) fn needs_cache(&self, look: &Look<'_>) -> bool {
+        self.is_drained(look)
+            || self.need(look) != self.wanted
+            || !self.named.is_empty()
+            || (look.now >= look.until && (self.head().is_some() || self.upgrader.is_some()))
+            || (!look.caching && self.opened.is_some() && self.is_idle(look))
+    }
+
+    /// Looks after the line and says what the cache has to be told.
+    pub(crate) fn settle(
+        &mut self,
+        look: &Look<'_>,
+        name: &Name,
+        give_back: bool,
+        wakes: &mut Vec<Waker>,
+        tell: &mut impl Extend<Input>,
+    ) {
+        self.serve(look, wakes);
+        if self.is_drained(look) {
+            self.close();
+            tell.extend([Input::Drained { record: name.clone() }]);
+            self.serve(look, wakes);
+        }
+        self.want(look, name, tell);
+        if (give_back || !look.caching) && self.is_idle(look) {
+            // It stays shut until the cache has answered with a drain.
+            tell.extend([Input::GiveBack { record: name.clone() }]);
+        }
+    }
+
+    /// After the cache was told that it is drained.
+    fn close(&mut self) {
+        let Some(drain) = self.drain.take() else { return };
+        self.reported = None;
+        match (drain.to, &mut self.opened) {
+            (Some(mode), Some(opened)) => opened.mode = mode,
+            _ => self.opened = None,
+        }
+    }
+
+    fn want(&mut self, look: &Look<'_>, name: &Name, tell: &mut impl Extend<Input>) {
+        let need = self.need(look);
+        if need == self.wanted {
+            return;
+        }
+        let same_kind = |a: &Wanted, b: &Wanted| (a.mode, a.upgrade) == (b.mode, b.upgrade);
+        if let Some(wanted) = &self.wanted
+            && !need.as_ref().is_some_and(|need| same_kind(need, wanted))
+        {
+            tell.extend([Input::Withdraw { record: name.clone() }]);
+        }
+        if let Some(Wanted { mode, upgrade, owners }) = need.clone() {
+            // Without an upgrade the record is closed until it is answered.
+            if !upgrade && self.opened.take().is_some() {
+                look.gate.open(self.opening(look));
+            }
+            let record = name.clone();
+            tell.extend([Input::Want { record, mode, upgrade, owners }]);
+        }
+        self.wanted = need;
+    }
+
+    /// Who waits for whom here, between owners.
+    pub(crate) fn waits(&self) -> Vec<LocalWait> {
+        let mut waits = Vec::new();
+        let upgrader = self.upgrader.as_ref().map(|(place, waiter)| (*place, waiter));
+        let mut line: Vec<(Place, &Waiter)> = Vec::new();
+        line.extend(self.readers.iter().chain(&self.writers).map(|(&place, waiter)| (place, waiter)));
+        line.sort_unstable_by_key(|&(place, _)| place);
+        line.extend(upgrader);
+        for (at, (_, waiter)) in line.iter().enumerate() {
+            let Some(owner) = waiter.owner else { continue };
+            let ahead = line[..at].iter().filter_map(|(_, other)| other.owner);
+            let ahead = ahead.filter(|_| waiter.upgrade.is_none());
+            let others = self.named.iter().copied().chain(ahead).filter(|&other| other != owner);
+            waits.extend(others.map(|holder| LocalWait { waiter: owner, holder }));
+        }
+        waits
+    }
+
+    /// Whether there is nothing here that anybody could miss.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.opened.is_none()
+            && self.wanted.is_none()
+            && self.answers.is_empty()
+            && self.head().is_none()
+            && self.upgrader.is_none()
+    }
+}

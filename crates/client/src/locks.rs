@@ -1,0 +1,111 @@
+//! A connection to the lock service.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockspan_protocol::{BadName, Owner, Record as Name};
+
+use crate::error::{CloseUnknown, LockError};
+use crate::guard::{OwnedReadGuard, OwnedWriteGuard};
+use crate::node::Node;
+use crate::record::Record;
+use crate::stats::Stats;
+use crate::task;
+
+/// What all handles of a connection share. When the last goes, the session ends.
+pub(crate) struct Handle {
+    pub(crate) node: Arc<Node>,
+    pub(crate) try_for: Duration,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.node.close();
+        self.node.is_ended.store(true, Ordering::Release);
+        self.node.bell.notify_one();
+    }
+}
+
+/// A connection to the lock service: this process as one of its nodes. A handle, cheap to clone.
+///
+/// It reconnects by itself. Records that were used stay cached on this node until somebody else
+/// wants them. When the last handle, record and guard is dropped, the session ends and everything
+/// goes back.
+#[derive(Clone)]
+pub struct Locks {
+    handle: Arc<Handle>,
+    owner: Option<Owner>,
+}
+
+impl Locks {
+    pub(crate) fn new(handle: Handle) -> Self {
+        Self { handle: Arc::new(handle), owner: None }
+    }
+
+    /// The record with this name. The datatype has no colon, neither is empty, and together they
+    /// have at most 512 bytes.
+    pub fn record(
+        &self,
+        datatype: impl AsRef<[u8]>,
+        id: impl AsRef<[u8]>,
+    ) -> Result<Record, BadName> {
+        Ok(self.named(&Name::new(datatype, id)?))
+    }
+
+    /// The record with this name, in one piece: `<datatype>:<id>`.
+    pub fn parse(&self, name: impl AsRef<[u8]>) -> Result<Record, BadName> {
+        Ok(self.named(&Name::parse(name.as_ref())?))
+    }
+
+    /// The record with this name.
+    #[must_use]
+    pub fn named(&self, name: &Name) -> Record {
+        let entry = self.handle.node.entries.get(name);
+        Record { handle: Arc::clone(&self.handle), entry, owner: self.owner }
+    }
+
+    /// Waits until the record may be read: [`Record::read_owned`] by name.
+    pub async fn read(&self, name: &Name) -> Result<OwnedReadGuard, LockError> {
+        self.named(name).read_owned().await
+    }
+
+    /// Waits until the record may be written: [`Record::write_owned`] by name.
+    pub async fn write(&self, name: &Name) -> Result<OwnedWriteGuard, LockError> {
+        self.named(name).write_owned().await
+    }
+
+    /// The same connection on behalf of an owner, such as a transaction. Owners that wait for each
+    /// other in a circle are told so: one of them is refused with
+    /// [`LockError::Deadlock`]. The number must be unique in the service while it is used.
+    ///
+    /// It costs the fast path: what a named owner holds is written down.
+    #[must_use]
+    pub fn as_owner(&self, owner: Owner) -> Self {
+        Self { handle: Arc::clone(&self.handle), owner: Some(owner) }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.handle.node.counts.stats(self.handle.node.cached())
+    }
+
+    /// Gives back what is cached and not in use, at once.
+    pub fn give_back_idle(&self) {
+        self.handle.node.give_back_idle();
+    }
+
+    /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when the
+    /// server has heard it, or with [`CloseUnknown`] when it does not answer.
+    pub async fn close(self) -> Result<(), CloseUnknown> {
+        task::close(&self.handle.node).await
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locks").field("owner", &self.owner).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,610 @@
+//! This process as a node of the service: the cache of the protocol, the lines of its records, and
+//! the way to the server.
+//!
+//! # Who holds what, in which order
+//!
+//! 1. `core`: the protocol's cache. One at a time; never while waiting for anything.
+//! 2. a record's `line`.
+//! 3. the outbox of the way.
+//!
+//! A thread that finds in a line that the cache has to be told something lets go of the line, takes
+//! the core, and looks at the line again ([`Node::settle`]): what it tells the cache is what is true
+//! then. Wakers are called with nothing held.
+//!
+//! # Why no stale guard is good
+//!
+//! Everything that is lost is lost ([`Gate::lose`](lockspan_thread::gate::Gate::lose)) before the
+//! end of a later lease is stored in `until`, with release. A thread that goes in takes its
+//! generation with it, loads `until` with acquire, reads the clock, and then looks whether its
+//! generation is still the present one: if it saw the later lease, it sees that it was lost.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use lockspan_protocol::cache::{Config, Input, Output, WantRefusal};
+use lockspan_protocol::{
+    AcquireRefusal, GroupSet, LocalWait, LockCache, Owner, Record as Name, ServerId, SessionId,
+    Tick, ToNode, ToServer,
+};
+use lockspan_thread::gate::Pass;
+use lockspan_wire::Event;
+use tokio::sync::Notify;
+
+use crate::clock;
+use crate::entry::{Entries, Entry, lock};
+use crate::error::LockError;
+use crate::line::{Drain, Line, Look, Opened, Waiter};
+use crate::stats::Counts;
+use crate::way::Way;
+
+/// So few unanswered wants are sent one by one, for each to be fast; more are sent together.
+const FEW: usize = 2;
+
+/// The one server of a node.
+pub(crate) const SERVER: ServerId = ServerId(0);
+
+/// How a node uses its records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    pub(crate) caching: bool,
+    /// After how long an unused record goes back.
+    pub(crate) idle: std::time::Duration,
+    /// Beyond this number of records the least recently used go back.
+    pub(crate) max_cached: usize,
+}
+
+/// What stands behind the core lock.
+#[derive(Debug)]
+pub(crate) struct Core {
+    cache: LockCache,
+    inbox: VecDeque<Input>,
+    out: Vec<Output>,
+    /// Records that an output was about.
+    touched: Vec<Arc<Entry>>,
+    /// Records that named owners wait for.
+    waits: BTreeMap<Owner, Vec<Arc<Entry>>>,
+    /// Records that are wanted back while a named owner holds them.
+    draining: Vec<Arc<Entry>>,
+    /// Wants that are not answered.
+    asking: usize,
+    /// When the background task will look again.
+    pub(crate) armed: Option<Tick>,
+    is_closed: bool,
+}
+
+/// A node.
+#[derive(Debug)]
+pub(crate) struct Node {
+    /// The end of the lease, in ticks.
+    until: AtomicU64,
+    pub(crate) core: Mutex<Core>,
+    pub(crate) entries: Entries,
+    pub(crate) habits: Habits,
+    pub(crate) way: Way,
+    /// Rung when the background task has something to do.
+    pub(crate) bell: Notify,
+    /// The last handle is gone.
+    pub(crate) is_ended: AtomicBool,
+    /// Rung when the server has answered a command.
+    pub(crate) confirmed: Notify,
+    pub(crate) counts: Counts,
+    pub(crate) runtime: tokio::runtime::Handle,
+}
+
+impl Node {
+    pub(crate) fn new(
+        config: Config,
+        habits: Habits,
+        way: Way,
+        runtime: tokio::runtime::Handle,
+    ) -> Self {
+        let mut core = Core {
+            cache: LockCache::new(config),
+            inbox: VecDeque::new(),
+            out: Vec::new(),
+            touched: Vec::new(),
+            waits: BTreeMap::new(),
+            draining: Vec::new(),
+            asking: 0,
+            armed: None,
+            is_closed: false,
+        };
+        core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
+        Self {
+            until: AtomicU64::new(0),
+            core: Mutex::new(core),
+            entries: Entries::new(),
+            habits,
+            way,
+            bell: Notify::new(),
+            is_ended: AtomicBool::new(false),
+            confirmed: Notify::new(),
+            counts: Counts::default(),
+            runtime,
+        }
+    }
+
+    /// The end of the lease.
+    #[inline]
+    pub(crate) fn until(&self) -> Tick {
+        Tick(self.until.load(Ordering::Acquire))
+    }
+
+    /// Whether somebody who is in is in with a lease that stands. The order matters, see the module.
+    #[inline]
+    pub(crate) fn stands(&self, entry: &Entry, pass: Pass) -> Option<Tick> {
+        let until = self.until();
+        let now = clock::now();
+        (now < until && entry.gate.has(pass)).then_some(now)
+    }
+
+    pub(crate) fn look<'a>(&self, entry: &'a Entry) -> Look<'a> {
+        let caching = self.habits.caching;
+        Look { gate: &entry.gate, until: self.until(), now: clock::now(), caching }
+    }
+
+    /// Does something with a line, looks after it, and tells the cache what has come of it.
+    pub(crate) fn with_line<R>(
+        &self,
+        entry: &Arc<Entry>,
+        act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
+    ) -> R {
+        let mut wakes = Vec::new();
+        let look = self.look(entry);
+        let (done, needs_cache) = {
+            let mut line = lock(&entry.line);
+            let done = act(&mut line, &look, &mut wakes);
+            (done, line.needs_cache(&look))
+        };
+        wakes.into_iter().for_each(Waker::wake);
+        if needs_cache {
+            self.settle(entry);
+        }
+        done
+    }
+
+    /// Tells the cache what a line needs, and does what follows from it.
+    pub(crate) fn settle(&self, entry: &Arc<Entry>) {
+        self.with_core(|node, core, wakes| {
+            node.settle_entry(core, entry, false, wakes);
+            if node.until() <= clock::now() {
+                core.inbox.push_back(Input::Tick);
+            }
+        });
+    }
+
+    /// Takes the core, does something, works off what follows, wakes whom it concerns and sends what
+    /// is to be sent.
+    pub(crate) fn with_core<R>(
+        &self,
+        act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
+    ) -> R {
+        let (done, is_urgent) = self.with_core_only(act);
+        if self.way.flush(self, is_urgent) {
+            self.bell.notify_one();
+        }
+        done
+    }
+
+    /// The same, but what is to be sent is left to the caller. Also tells whether it is urgent.
+    fn with_core_only<R>(
+        &self,
+        act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
+    ) -> (R, bool) {
+        let mut wakes = Vec::new();
+        let mut core = lock(&self.core);
+        let done = act(self, &mut core, &mut wakes);
+        self.work_off(&mut core, &mut wakes);
+        let next = core.cache.next_deadline();
+        let is_earlier = next.is_some_and(|next| core.armed.is_none_or(|armed| next < armed));
+        if is_earlier {
+            core.armed = next;
+        }
+        let is_urgent = core.asking <= FEW;
+        drop(core);
+        wakes.into_iter().for_each(Waker::wake);
+        if is_earlier {
+            self.bell.notify_one();
+        }
+        (done, is_urgent)
+    }
+
+    /// Messages have come.
+    pub(crate) fn hear(&self, heard: impl IntoIterator<Item = (SessionId, Event)>) {
+        if !self.hear_quietly(heard) {
+            // Whoever was woken by it will have more to say.
+            self.bell.notify_one();
+        } else if self.way.flush(self, true) {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The same, but sends nothing; tells whether what is to be sent is urgent.
+    pub(crate) fn hear_quietly(
+        &self,
+        heard: impl IntoIterator<Item = (SessionId, Event)>,
+    ) -> bool {
+        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
+            for (session, event) in heard {
+                node.hear_one(core, session, event, wakes);
+            }
+        });
+        is_urgent
+    }
+
+    fn hear_one(
+        &self,
+        core: &mut Core,
+        session: SessionId,
+        event: Event,
+        wakes: &mut Vec<Waker>,
+    ) {
+        Counts::one(&self.counts.heard);
+        match event {
+            Event::Node(message) => {
+                match &message {
+                    ToNode::Revoke { .. } => Counts::one(&self.counts.revokes),
+                    ToNode::Granted { .. } => Counts::one(&self.counts.grants),
+                    ToNode::Retry { .. } => Counts::one(&self.counts.retries),
+                    _ => {}
+                }
+                core.inbox.push_back(Input::Message { server: SERVER, session, message });
+                self.work_off(core, wakes);
+            }
+            Event::NotOpened(why) if core.cache.sessions().any(|(_, ours)| ours == session) => {
+                self.refuse_all(core, &LockError::NoSession(why), wakes);
+            }
+            _ => {}
+        }
+    }
+
+    /// The way to the server is open, perhaps again.
+    pub(crate) fn connected(&self) {
+        self.with_core(|_, core, _| core.inbox.push_back(Input::Connected { server: SERVER }));
+    }
+
+    /// Time has passed; returns when to look again.
+    pub(crate) fn tick(&self) -> Option<Tick> {
+        self.with_core(|_, core, _| core.inbox.push_back(Input::Tick));
+        let mut core = lock(&self.core);
+        core.armed = core.cache.next_deadline();
+        core.armed
+    }
+
+    /// When the background task is to look again.
+    pub(crate) fn armed(&self) -> Option<Tick> {
+        lock(&self.core).armed
+    }
+
+    /// Whether a session is open or being opened, so that the server has something to answer.
+    pub(crate) fn is_open(&self) -> bool {
+        lock(&self.core).cache.sessions().next().is_some()
+    }
+
+    /// Whether many more records are cached than are allowed.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let max = self.habits.max_cached;
+        self.cached() > max + max / 8
+    }
+
+    /// Gives back what is not in use.
+    pub(crate) fn give_back_idle(&self) {
+        let all = self.entries.which(|_| true);
+        self.give_back(&all);
+    }
+
+    fn give_back(&self, entries: &[Arc<Entry>]) {
+        self.with_core(|node, core, wakes| {
+            for entry in entries {
+                node.settle_entry(core, entry, true, wakes);
+                node.work_off(core, wakes);
+            }
+        });
+    }
+
+    /// Ends the sessions: nothing is held or wanted after this.
+    pub(crate) fn close(&self) {
+        self.with_core(|node, core, wakes| {
+            if std::mem::replace(&mut core.is_closed, true) {
+                return;
+            }
+            core.inbox.push_back(Input::Close);
+            node.work_off(core, wakes);
+            for entry in node.entries.which(|_| true) {
+                Self::at_line(core, &entry, |line| {
+                    line.lose(&entry.gate, wakes);
+                    line.refuse(&LockError::Closed, |_| true, wakes);
+                    line.wanted = None;
+                });
+            }
+        });
+    }
+
+    fn refuse_all(&self, core: &mut Core, why: &LockError, wakes: &mut Vec<Waker>) {
+        for entry in self.entries.which(|_| true) {
+            lock(&entry.line).refuse(why, |_| true, wakes);
+            self.settle_entry(core, &entry, false, wakes);
+        }
+    }
+
+    /// Handles what stands in the inbox, and what follows from it.
+    fn work_off(&self, core: &mut Core, wakes: &mut Vec<Waker>) {
+        while let Some(input) = core.inbox.pop_front() {
+            self.step(core, input, wakes);
+        }
+    }
+
+    fn step(&self, core: &mut Core, input: Input, wakes: &mut Vec<Waker>) {
+        let wanted = match &input {
+            Input::Want { record, .. } => Some(record.clone()),
+            _ => None,
+        };
+        let mut out = std::mem::take(&mut core.out);
+        let handled = core.cache.handle(clock::now(), input, &mut out);
+        for output in out.drain(..) {
+            self.output(core, output, wakes);
+        }
+        core.out = out;
+        if let (Err(why), Some(record)) = (handled, wanted) {
+            self.refuse_want(core, &record, why, wakes);
+        }
+        while let Some(entry) = core.touched.pop() {
+            self.settle_entry(core, &entry, false, wakes);
+        }
+    }
+
+    /// Does something with a line, and counts whether something is wanted there.
+    fn at_line<R>(core: &mut Core, entry: &Entry, act: impl FnOnce(&mut Line) -> R) -> R {
+        let mut line = lock(&entry.line);
+        core.asking -= usize::from(line.wanted.is_some());
+        let done = act(&mut line);
+        core.asking += usize::from(line.wanted.is_some());
+        done
+    }
+
+    /// The cache refuses what was wanted.
+    fn refuse_want(
+        &self,
+        core: &mut Core,
+        record: &Name,
+        why: WantRefusal,
+        wakes: &mut Vec<Waker>,
+    ) {
+        let entry = self.entries.get(record);
+        let upgrade = matches!(why, WantRefusal::NotHeld | WantRefusal::UpgradeConflict);
+        let why = match why {
+            WantRefusal::NotHeld => LockError::Lost,
+            WantRefusal::UpgradeConflict => LockError::UpgradeConflict,
+            WantRefusal::Closed => LockError::Closed,
+            why => LockError::TooManyRecords(why),
+        };
+        Self::at_line(core, &entry, |line| {
+            line.wanted = None;
+            line.refuse(&why, |waiter| waiter.upgrade.is_some() || !upgrade, wakes);
+        });
+        core.touched.push(entry);
+    }
+
+    /// Does what the cache wants done.
+    fn output(&self, core: &mut Core, output: Output, wakes: &mut Vec<Waker>) {
+        match output {
+            Output::Send { session, message, .. } => {
+                Counts::one(&self.counts.told);
+                if matches!(message, ToServer::Acquire { .. }) {
+                    Counts::one(&self.counts.acquires);
+                }
+                self.way.put(session, message);
+            }
+            Output::Open { record, mode, token, .. } => {
+                let entry = self.entries.get(&record);
+                entry.set_token(token);
+                let look = self.look(&entry);
+                Self::at_line(core, &entry, |line| {
+                    line.open(Opened { mode, token });
+                    line.serve(&look, wakes);
+                });
+                core.touched.push(entry);
+            }
+            Output::Drain { record, to, stay } => {
+                let entry = self.entries.get(&record);
+                lock(&entry.line).drain = Some(Drain { to, stay });
+                core.touched.push(entry);
+            }
+            Output::Lost { record } => {
+                Counts::one(&self.counts.lost);
+                let entry = self.entries.get(&record);
+                Self::at_line(core, &entry, |line| line.lose(&entry.gate, wakes));
+                // What was said about it does not hold any more.
+                core.inbox.retain(|input| !needs_grant(input, &record));
+                core.touched.push(entry);
+            }
+            Output::Refused { record, why } => self.refused(core, &record, why, wakes),
+            Output::Lease { until, .. } => self.until.store(until.0, Ordering::Release),
+            Output::Locate { .. } => {
+                core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
+            }
+            // There is one server.
+            Output::Rests { .. } => {}
+        }
+    }
+
+    fn refused(
+        &self,
+        core: &mut Core,
+        record: &Name,
+        why: AcquireRefusal,
+        wakes: &mut Vec<Waker>,
+    ) {
+        let entry = self.entries.get(record);
+        let circle = match &why {
+            AcquireRefusal::Deadlock { cycle } => Some(cycle.clone()),
+            _ => None,
+        };
+        let upgrade = matches!(why, AcquireRefusal::UpgradeConflict | AcquireRefusal::NotHeld);
+        let error = LockError::from_refusal(why);
+        let is_meant = |waiter: &Waiter| match &circle {
+            Some(cycle) => waiter.owner.is_some_and(|owner| cycle.contains(&owner)),
+            None => waiter.upgrade.is_some() || !upgrade,
+        };
+        Self::at_line(core, &entry, |line| {
+            line.wanted = None;
+            line.refuse(&error, is_meant, wakes);
+        });
+        core.touched.push(entry);
+    }
+
+    /// Looks after a line, and tells the cache what has come of it.
+    pub(crate) fn settle_entry(
+        &self,
+        core: &mut Core,
+        entry: &Arc<Entry>,
+        give_back: bool,
+        wakes: &mut Vec<Waker>,
+    ) {
+        let look = self.look(entry);
+        let mut inbox = std::mem::take(&mut core.inbox);
+        let is_named = Self::at_line(core, entry, |line| {
+            line.settle(&look, &entry.name, give_back, wakes, &mut inbox);
+            line.drain.is_some() && !line.named.is_empty()
+        });
+        core.inbox = inbox;
+        if is_named && !core.draining.iter().any(|other| Arc::ptr_eq(other, entry)) {
+            core.draining.push(Arc::clone(entry));
+        }
+        self.report(core);
+    }
+
+    /// Somebody with a name gets in line; refused if that closes a circle on this node.
+    pub(crate) fn waits(&self, core: &mut Core, owner: Owner, entry: &Arc<Entry>) {
+        core.waits.entry(owner).or_default().push(Arc::clone(entry));
+    }
+
+    /// Somebody with a name is not in line any more.
+    pub(crate) fn waited(&self, core: &mut Core, owner: Owner, entry: &Arc<Entry>) {
+        if let Some(entries) = core.waits.get_mut(&owner) {
+            if let Some(at) = entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
+                entries.swap_remove(at);
+            }
+            if entries.is_empty() {
+                core.waits.remove(&owner);
+            }
+        }
+    }
+
+    /// Everybody that `from` wait for on this node, over others, and the waits on the way.
+    fn reachable(core: &Core, from: &[Owner]) -> (Vec<Owner>, Vec<LocalWait>) {
+        let mut owners = from.to_vec();
+        let mut on_the_way = Vec::new();
+        let mut at = 0;
+        while at < owners.len() {
+            let owner = owners[at];
+            for entry in core.waits.get(&owner).into_iter().flatten() {
+                let waits = lock(&entry.line).waits();
+                for wait in waits.into_iter().filter(|wait| wait.waiter == owner) {
+                    if !owners.contains(&wait.holder) {
+                        owners.push(wait.holder);
+                    }
+                    on_the_way.push(wait);
+                }
+            }
+            at += 1;
+        }
+        on_the_way.sort_unstable();
+        on_the_way.dedup();
+        (owners, on_the_way)
+    }
+
+    /// The circle on this node in which an owner waits for itself, if there is one.
+    pub(crate) fn circle(&self, core: &Core, owner: Owner) -> Option<Vec<Owner>> {
+        let (owners, waits) = Self::reachable(core, &[owner]);
+        let closes = waits.iter().any(|wait| wait.holder == owner);
+        closes.then(|| path(owner, &owners, &waits))
+    }
+
+    /// Tells the cache who keeps what is wanted back, where that has changed.
+    fn report(&self, core: &mut Core) {
+        if core.draining.is_empty() {
+            return;
+        }
+        let draining = std::mem::take(&mut core.draining);
+        for entry in draining {
+            let (is_draining, holders, reported) = {
+                let line = lock(&entry.line);
+                (line.drain.is_some(), line.named.clone(), line.reported.clone())
+            };
+            if !is_draining {
+                continue;
+            }
+            let (_, waits) = Self::reachable(core, &holders);
+            let report = (holders, waits);
+            if reported.as_ref() != Some(&report) {
+                lock(&entry.line).reported = Some(report.clone());
+                let (holders, waits) = report;
+                core.inbox.push_back(Input::Busy { record: entry.name.clone(), holders, waits });
+            }
+            core.draining.push(entry);
+        }
+    }
+
+    /// Gives back what was not used for a while, and the least used beyond the number allowed.
+    pub(crate) fn sweep(&self) {
+        let now = clock::now();
+        let is_old = |entry: &Entry| entry.used() + self.habits.idle <= now;
+        let mut old = self.entries.which(is_old);
+        let excess = self.cached().saturating_sub(self.habits.max_cached);
+        if excess > old.len() {
+            let mut all = self.entries.which(|_| true);
+            all.sort_by_key(|entry| entry.used());
+            all.truncate(excess);
+            old = all;
+        }
+        if !old.is_empty() {
+            self.give_back(&old);
+        }
+        drop(old);
+        self.entries.tidy();
+    }
+
+    /// How many records are cached, in use or asked for.
+    pub(crate) fn cached(&self) -> usize {
+        lock(&self.core).cache.len()
+    }
+
+    /// Whether nothing can be acquired any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.core).is_closed
+    }
+}
+
+/// The way from an owner to itself.
+fn path(owner: Owner, owners: &[Owner], waits: &[LocalWait]) -> Vec<Owner> {
+    // Each owner was found through one that comes before it; going back from whoever waits for the
+    // first gives the circle in reverse.
+    let mut circle = Vec::new();
+    let mut last = owner;
+    while let Some(wait) = waits.iter().find(|wait| wait.holder == last) {
+        if circle.contains(&wait.waiter) || !owners.contains(&wait.waiter) {
+            break;
+        }
+        circle.push(wait.waiter);
+        last = wait.waiter;
+        if last == owner {
+            break;
+        }
+    }
+    circle.reverse();
+    circle
+}
+
+/// Whether an input is about a grant that is void now.
+fn needs_grant(input: &Input, name: &Name) -> bool {
+    match input {
+        Input::Drained { record } | Input::Busy { record, .. } | Input::GiveBack { record } => {
+            record == name
+        }
+        Input::Want { record, upgrade, .. } => *upgrade && record == name,
+        _ => false,
+    }
+}

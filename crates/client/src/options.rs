@@ -1,0 +1,197 @@
+//! How to be connected.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockspan_protocol::cache::Config;
+use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
+
+use crate::error::ConnectError;
+use crate::locks::{Handle, Locks};
+use crate::memory::Seat;
+use crate::node::{Habits, Node};
+use crate::task::{self, Dial};
+use crate::url::Target;
+use crate::way::{Outbox, Way};
+use crate::{local, url};
+
+/// Choices for a connection; each has a default that is good for most.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+///
+/// let locks = lockspan_client::Options::new()
+///     .lease(Duration::from_secs(5))
+///     .caching(false)
+///     .connect("memory:")
+///     .await?;
+/// # Ok::<(), lockspan_client::ConnectError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    lease: Duration,
+    stay: StayLimits,
+    handoff: Handoff,
+    caching: bool,
+    idle: Duration,
+    max_cached: usize,
+    try_for: Duration,
+    name: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            lease: Duration::from_secs(10),
+            stay: StayLimits::default(),
+            handoff: Handoff::Direct,
+            caching: true,
+            idle: Duration::from_secs(60),
+            max_cached: 100_000,
+            try_for: Duration::from_millis(100),
+            name: "lockspan".to_owned(),
+        }
+    }
+
+    /// How long the server waits for a word from this node before it gives its records to others.
+    /// 10 seconds unless told; the node itself stops using them a tenth earlier. The server has
+    /// bounds for it.
+    #[must_use]
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lease, ..self }
+    }
+
+    /// How long this node's threads may keep a record that others wait for: at most so many turns
+    /// that begin after the others have asked, within this time. 16 and 2 ms unless told.
+    #[must_use]
+    pub fn stay(self, turns: u32, time: Duration) -> Self {
+        Self { stay: StayLimits { turns, time }, ..self }
+    }
+
+    /// How waits end: by a grant that the server pushes (the default), or by its word to ask again.
+    #[must_use]
+    pub fn handoff(self, handoff: Handoff) -> Self {
+        Self { handoff, ..self }
+    }
+
+    /// Whether a record stays on this node when it is not used. It does unless told; without, each
+    /// release goes to the server.
+    #[must_use]
+    pub fn caching(self, caching: bool) -> Self {
+        Self { caching, ..self }
+    }
+
+    /// After how long an unused record goes back to the server. A minute unless told.
+    #[must_use]
+    pub fn idle(self, idle: Duration) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// Beyond this number of records, those that were used least recently go back to the server.
+    /// 100,000 unless told.
+    #[must_use]
+    pub fn max_cached(self, max_cached: usize) -> Self {
+        Self { max_cached, ..self }
+    }
+
+    /// How long [`Record::try_read`](crate::Record::try_read) and `try_write` give other nodes to hand
+    /// over what they do not use. 100 ms unless told.
+    #[must_use]
+    pub fn try_for(self, time: Duration) -> Self {
+        Self { try_for: time, ..self }
+    }
+
+    /// What the server's lists call this node.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..self }
+    }
+
+    /// Connects. The connection is looked after by a task of the runtime that this is called in.
+    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let target = Target::parse(url)?;
+        let config = self.config()?;
+        let habits = self.habits();
+        let runtime = tokio::runtime::Handle::current();
+        let node = match target {
+            Target::Memory(name) => {
+                let way = Way::Memory(Seat::take(&name));
+                let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
+                if let Way::Memory(seat) = &node.way {
+                    seat.belongs_to(&node);
+                }
+                node.connected();
+                runtime.spawn(task::attend(Arc::clone(&node)));
+                node
+            }
+            Target::Local | Target::Server(_) => {
+                let dial = match target {
+                    Target::Server(address) => Dial::new(address, &self.name),
+                    _ => Dial::new(url::Address::Unix(local::socket()?), &self.name),
+                };
+                let first = match url {
+                    "local:" => local::reach(&dial).await?,
+                    _ => dial.connect().await?,
+                };
+                let way = Way::Stream(Outbox::default());
+                let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
+                task::begin(&node, &first);
+                runtime.spawn(task::run(Arc::clone(&node), dial, first, self.lease));
+                node
+            }
+        };
+        Ok(Locks::new(Handle { node, try_for: self.try_for }))
+    }
+
+    /// Connects for a program without a runtime: the connection is looked after by a thread of its
+    /// own.
+    pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let url = url.to_owned();
+        task::background().map_err(|why| ConnectError::Local {
+            what: format!("no thread could be started to look after the connection: {why}"),
+        })?;
+        let runtime = task::background().expect("it was there a moment ago");
+        let (send, receive) = std::sync::mpsc::sync_channel(1);
+        runtime.spawn(async move {
+            let _ = send.send(self.connect(&url).await);
+        });
+        receive.recv().unwrap_or_else(|_| {
+            Err(ConnectError::Local { what: "the thread behind the connection ended".to_owned() })
+        })
+    }
+
+    fn habits(&self) -> Habits {
+        Habits { caching: self.caching, idle: self.idle, max_cached: self.max_cached }
+    }
+
+    fn config(&self) -> Result<Config, ConnectError> {
+        if self.lease < Duration::from_millis(10) {
+            return Err(ConnectError::BadOption {
+                what: format!("a lease of {:?} is too short; 10 ms is the least", self.lease),
+            });
+        }
+        let mut drawn = [0; 8];
+        getrandom::fill(&mut drawn).map_err(|why| ConnectError::Local {
+            what: format!("the system gives no random number for the session: {why}"),
+        })?;
+        Ok(Config {
+            first_session: SessionId(u64::from_ne_bytes(drawn)),
+            ttl: self.lease,
+            handoff: self.handoff,
+            resend: (self.lease / 10).min(Duration::from_millis(500)),
+            stay: self.stay,
+            records: self.max_cached.saturating_mul(2).max(1024),
+            owners: 64,
+            bugs: Bugs::NONE,
+        })
+    }
+}

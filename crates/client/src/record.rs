@@ -1,0 +1,175 @@
+//! A record as its users see it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lockspan_protocol::{Mode, Owner, Record as Name};
+use lockspan_thread::gate::Pass;
+
+use crate::acquire::Acquire;
+use crate::block;
+use crate::entry::Entry;
+use crate::error::LockError;
+use crate::guard::{
+    Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
+};
+use crate::locks::Handle;
+use crate::node::Node;
+
+/// One record: `<datatype>:<id>`, to be held for reading or for writing.
+///
+/// A handle: cheap to clone, and to be kept where the record is used again and again, since it saves
+/// the search by name. While the node has the record cached, taking and leaving it makes no call.
+#[derive(Clone)]
+pub struct Record {
+    pub(crate) handle: Arc<Handle>,
+    pub(crate) entry: Arc<Entry>,
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Record {
+    #[inline]
+    pub(crate) fn node(&self) -> &Node {
+        &self.handle.node
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.entry.name
+    }
+
+    /// Waits until it may be read. Others may read at the same time; nobody writes.
+    pub fn read(&self) -> Acquire<Shared, &Self> {
+        Acquire::new(self)
+    }
+
+    /// Waits until it may be written. Nobody else reads or writes.
+    pub fn write(&self) -> Acquire<Exclusive, &Self> {
+        Acquire::new(self)
+    }
+
+    /// As [`Record::read`]; the guard borrows nothing.
+    pub fn read_owned(self) -> Acquire<Shared, Self> {
+        Acquire::new(self)
+    }
+
+    /// As [`Record::write`]; the guard borrows nothing.
+    pub fn write_owned(self) -> Acquire<Exclusive, Self> {
+        Acquire::new(self)
+    }
+
+    /// As [`Record::read`], for at most this long: then [`LockError::Timeout`].
+    pub async fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
+        self.in_time(self.read(), time).await
+    }
+
+    /// As [`Record::write`], for at most this long: then [`LockError::Timeout`].
+    pub async fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
+        self.in_time(self.write(), time).await
+    }
+
+    /// Reads if nobody is in the way. What another node has cached but does not use is fetched; so
+    /// this may take a few round trips, but not longer than
+    /// [`Options::try_for`](crate::Options::try_for).
+    pub async fn try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
+        self.try_acquire(self.read()).await
+    }
+
+    /// Writes if nobody is in the way; as [`Record::try_read`].
+    pub async fn try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
+        self.try_acquire(self.write()).await
+    }
+
+    /// [`Record::read`] for a thread. Not to be called in a task: it blocks.
+    pub fn blocking_read(&self) -> Result<ReadGuard<'_>, LockError> {
+        self.block(None)
+    }
+
+    /// [`Record::write`] for a thread. Not to be called in a task: it blocks.
+    pub fn blocking_write(&self) -> Result<WriteGuard<'_>, LockError> {
+        self.block(None)
+    }
+
+    /// [`Record::read_timeout`] for a thread.
+    pub fn blocking_read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
+        self.block(Some(time))
+    }
+
+    /// [`Record::write_timeout`] for a thread.
+    pub fn blocking_write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
+        self.block(Some(time))
+    }
+
+    /// [`Record::read_timeout`] with the guard of [`Record::read_owned`].
+    pub async fn read_owned_timeout(self, time: Duration) -> Result<OwnedReadGuard, LockError> {
+        let record = self.clone();
+        record.in_time(self.read_owned(), time).await
+    }
+
+    /// [`Record::write_timeout`] with the guard of [`Record::write_owned`].
+    pub async fn write_owned_timeout(self, time: Duration) -> Result<OwnedWriteGuard, LockError> {
+        let record = self.clone();
+        record.in_time(self.write_owned(), time).await
+    }
+
+    fn block<K: Kind>(&self, time: Option<Duration>) -> Result<Guard<K, &Self>, LockError> {
+        // What needs no waiting needs nothing to be woken by either.
+        if let Some((pass, token)) = self.enter(K::MODE) {
+            return Ok(Guard::new(self, pass, token));
+        }
+        match time {
+            None => block::block_on(Acquire::new(self)),
+            Some(time) => block::block_until(Acquire::new(self), Instant::now() + time)
+                .unwrap_or(Err(LockError::Timeout)),
+        }
+    }
+
+    async fn in_time<G>(
+        &self,
+        acquire: impl Future<Output = Result<G, LockError>>,
+        time: Duration,
+    ) -> Result<G, LockError> {
+        let over = {
+            let _runtime = self.node().runtime.enter();
+            tokio::time::sleep(time)
+        };
+        tokio::select! {
+            biased;
+            acquired = acquire => acquired,
+            () = over => Err(LockError::Timeout),
+        }
+    }
+
+    async fn try_acquire<'a, K: Kind>(
+        &'a self,
+        acquire: Acquire<K, &'a Self>,
+    ) -> Result<Option<Guard<K, &'a Self>>, LockError> {
+        let inside = self.entry.gate.inside();
+        if inside.writer || (K::MODE == Mode::Write && inside.readers > 0) {
+            return Ok(None);
+        }
+        match self.in_time(acquire, self.handle.try_for).await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Timeout) => Ok(None),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Somebody who wrote goes on reading.
+    pub(crate) fn downgraded(&self, pass: Pass) {
+        self.node().with_line(&self.entry, |line, look, wakes| {
+            if pass.how() == lockspan_thread::gate::Use::Write {
+                line.writer_left();
+            }
+            line.left(look, wakes);
+        });
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Record").field(self.name()).finish()
+    }
+}

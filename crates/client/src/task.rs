@@ -1,0 +1,329 @@
+//! The background task of a node: it keeps the connection, hears the server, and is the node's
+//! alarm clock.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use lockspan_protocol::Tick;
+use lockspan_wire::{FromServer, Value, WireLimits, put_command, take_from_server};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::clock;
+use crate::error::{CloseUnknown, ConnectError};
+use crate::node::Node;
+use crate::stats::Counts;
+use crate::stream::Stream;
+use crate::url::Address;
+use crate::way::{Outbox, Way};
+
+/// How long a server may take to answer when it is called.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The task looks at the clock this often, whatever happens: timers stand still in a suspended
+/// machine, leases do not.
+const LOOK: Duration = Duration::from_secs(1);
+/// The first and the longest pause between attempts to connect.
+const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
+/// How much is read at once.
+const READ: usize = 64 * 1024;
+
+/// The thread that looks after connections of programs without a runtime.
+pub(crate) fn background() -> io::Result<Handle> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime.handle().clone());
+    }
+    let runtime =
+        Builder::new_multi_thread().worker_threads(1).thread_name("lockspan").enable_all().build()?;
+    Ok(RUNTIME.get_or_init(|| runtime).handle().clone())
+}
+
+/// How to call the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Dial {
+    pub(crate) address: Address,
+    name: String,
+}
+
+impl Dial {
+    pub(crate) fn new(address: Address, name: &str) -> Self {
+        Self { address, name: name.to_owned() }
+    }
+
+    /// Connects and says hello.
+    pub(crate) async fn connect(&self) -> Result<Arc<Stream>, ConnectError> {
+        let address = self.address.to_string();
+        let unreachable = |source| ConnectError::Unreachable { address: address.clone(), source };
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer");
+        let connected = timeout(PATIENCE, Stream::connect(&self.address)).await;
+        let stream = connected.map_err(late).flatten().map_err(unreachable)?;
+        let hello = timeout(PATIENCE, self.hello(&stream)).await;
+        match hello.map_err(late).flatten().map_err(unreachable)? {
+            Value::Map(pairs) if is_lockspan(&pairs) => Ok(Arc::new(stream)),
+            Value::Error { code, text } => {
+                let said = format!("{} {text}", code.as_str());
+                Err(ConnectError::Refused { address, said })
+            }
+            _ => {
+                let said = "it did not say that it is one".to_owned();
+                Err(ConnectError::Refused { address, said })
+            }
+        }
+    }
+
+    async fn hello(&self, stream: &Stream) -> io::Result<Value> {
+        let mut bytes = BytesMut::new();
+        put_command(&[b"HELLO", b"3", b"SETNAME", self.name.as_bytes()], &mut bytes);
+        let mut written = 0;
+        while written < bytes.len() {
+            stream.writable().await?;
+            written += would_block(stream.try_write(&bytes[written..]))?;
+        }
+        let mut heard = BytesMut::new();
+        loop {
+            stream.readable().await?;
+            if read(stream, &mut heard)? == Read::End {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            match take_from_server(&mut heard, &WireLimits::default()).map_err(invalid)? {
+                Some(FromServer::Value(value)) => return Ok(value),
+                Some(FromServer::Event { .. }) | None => {}
+            }
+        }
+    }
+
+    /// Connects, however often it takes.
+    async fn connect_again(&self) -> Arc<Stream> {
+        let (mut pause, longest) = BACK_OFF;
+        loop {
+            match self.connect().await {
+                Ok(stream) => return stream,
+                Err(why) => tracing::debug!(%why, "not connected; trying again"),
+            }
+            sleep(jittered(pause)).await;
+            pause = (pause * 2).min(longest);
+        }
+    }
+}
+
+/// Between half and the whole of it, so that many nodes do not come back at the same moment.
+fn jittered(pause: Duration) -> Duration {
+    let mut drawn = [0; 4];
+    // Without randomness there is the whole pause.
+    let share = match getrandom::fill(&mut drawn) {
+        Ok(()) => u32::from_ne_bytes(drawn),
+        Err(_) => u32::MAX,
+    };
+    pause / 2 + pause.mul_f64(f64::from(share) / f64::from(u32::MAX) / 2.0)
+}
+
+fn is_lockspan(pairs: &[(Value, Value)]) -> bool {
+    pairs.iter().any(|(key, value)| match (key, value) {
+        (Value::Bulk(key), Value::Bulk(value)) => &key[..] == b"server" && &value[..] == b"lockspan",
+        _ => false,
+    })
+}
+
+fn invalid(why: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+fn would_block(written: io::Result<usize>) -> io::Result<usize> {
+    match written {
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        other => other,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Read {
+    /// There may be more.
+    Some,
+    /// The other side has closed.
+    End,
+}
+
+/// Reads what is there.
+fn read(stream: &Stream, heard: &mut BytesMut) -> io::Result<Read> {
+    heard.reserve(READ);
+    match stream.try_read(heard) {
+        Ok(0) => Ok(Read::End),
+        Ok(_) => Ok(Read::Some),
+        Err(why) if why.kind() == io::ErrorKind::WouldBlock => Ok(Read::Some),
+        Err(why) => Err(why),
+    }
+}
+
+fn outbox(node: &Node) -> Option<&Outbox> {
+    match &node.way {
+        Way::Stream(outbox) => Some(outbox),
+        Way::Memory(_) => None,
+    }
+}
+
+/// There is a connection.
+pub(crate) fn begin(node: &Node, stream: &Arc<Stream>) {
+    if let Some(outbox) = outbox(node) {
+        outbox.set_stream(Some(Arc::clone(stream)));
+    }
+    Counts::one(&node.counts.connects);
+    node.connected();
+}
+
+/// Looks after a node whose service is in this process.
+pub(crate) async fn attend(node: Arc<Node>) {
+    let Way::Memory(seat) = &node.way else { return };
+    let mut swept = Instant::now();
+    while !node.is_ended.load(Ordering::Acquire) {
+        seat.flush(&node);
+        let next = [node.tick(), seat.tick()].into_iter().flatten().min();
+        tokio::select! {
+            () = node.bell.notified() => {}
+            () = sleep(until(next)) => {}
+        }
+        sweep(&node, &mut swept);
+    }
+    seat.flush(&node);
+}
+
+/// Looks after a node whose server is somewhere else.
+pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: Duration) {
+    let mut stream = first;
+    loop {
+        let ended = converse(&node, &stream, lease).await;
+        if let Some(outbox) = outbox(&node) {
+            outbox.set_stream(None);
+        }
+        if node.is_ended.load(Ordering::Acquire) {
+            return;
+        }
+        if let Err(why) = ended {
+            tracing::debug!(address = %dial.address, %why, "the connection is gone; connecting again");
+        }
+        let mut connecting = std::pin::pin!(dial.connect_again());
+        stream = loop {
+            let next = node.tick();
+            tokio::select! {
+                stream = &mut connecting => break stream,
+                () = node.bell.notified() => {}
+                () = sleep(until(next)) => {}
+            }
+            if node.is_ended.load(Ordering::Acquire) {
+                return;
+            }
+        };
+        begin(&node, &stream);
+    }
+}
+
+/// Until then, but not too long.
+fn until(next: Option<Tick>) -> Duration {
+    next.map_or(LOOK, |next| next.since(clock::now()).min(LOOK))
+}
+
+/// Gives back what nobody uses, now and then.
+fn sweep(node: &Node, swept: &mut Instant) {
+    let often = (node.habits.idle / 4).clamp(Duration::from_millis(50), Duration::from_secs(15));
+    if swept.elapsed() >= often || node.is_crowded() {
+        *swept = Instant::now();
+        node.sweep();
+    }
+}
+
+/// Hears the server and does what is due, until the connection or the node ends.
+async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<()> {
+    let Some(outbox) = outbox(node) else { return Ok(()) };
+    let mut heard = BytesMut::with_capacity(READ);
+    let mut is_stuck = false;
+    let mut swept = Instant::now();
+    let mut last_heard = clock::now();
+    let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
+    loop {
+        tokio::select! {
+            ready = stream.readable() => {
+                ready?;
+                let end = read(stream, &mut heard)?;
+                last_heard = clock::now();
+                hear(node, &mut heard)?;
+                if end == Read::End {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            ready = stream.writable(), if is_stuck => {
+                ready?;
+                is_stuck = outbox.write();
+            }
+            () = node.bell.notified() => {
+                // Those who were woken just now may have more to say.
+                tokio::task::yield_now().await;
+                is_stuck = outbox.write();
+                if node.is_ended.load(Ordering::Acquire) {
+                    return farewell(outbox, stream).await;
+                }
+                alarm.as_mut().reset(Instant::now() + until(node.armed()));
+            }
+            () = &mut alarm => {
+                let next = node.tick();
+                is_stuck |= outbox.write();
+                alarm.as_mut().reset(Instant::now() + until(next));
+                // Keep-alives are answered three times in a lease.
+                if node.is_open() && last_heard + lease * 2 / 3 < clock::now() {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
+                }
+            }
+        }
+        sweep(node, &mut swept);
+    }
+}
+
+/// What the server has said.
+fn hear(node: &Node, heard: &mut BytesMut) -> io::Result<()> {
+    let mut events = Vec::new();
+    let limits = WireLimits::default();
+    while let Some(said) = take_from_server(heard, &limits).map_err(invalid)? {
+        match said {
+            FromServer::Event { session, event } => events.push((session, event)),
+            FromServer::Value(_) => node.confirmed.notify_one(),
+        }
+    }
+    if !events.is_empty() {
+        node.hear(events);
+    }
+    Ok(())
+}
+
+/// Sends what is left, for a moment.
+async fn farewell(outbox: &Outbox, stream: &Stream) -> io::Result<()> {
+    let late = Instant::now() + LOOK;
+    while outbox.write() && Instant::now() < late {
+        tokio::select! {
+            ready = stream.writable() => ready?,
+            () = sleep_until(late) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Ends the session, and waits until the server has heard it.
+pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
+    node.close();
+    let Some(outbox) = outbox(node) else { return Ok(()) };
+    // Commands are worked off in order: the answer to this one says that the end was heard.
+    let mut ping = BytesMut::new();
+    put_command(&[b"PING"], &mut ping);
+    if !outbox.put_bytes(&ping) {
+        return Err(CloseUnknown);
+    }
+    node.bell.notify_one();
+    let patience = {
+        let _runtime = node.runtime.enter();
+        sleep(PATIENCE)
+    };
+    tokio::select! {
+        () = node.confirmed.notified() => Ok(()),
+        () = patience => Err(CloseUnknown),
+    }
+}

@@ -1,0 +1,128 @@
+//! The way to the server: a connection that comes and goes, or a service inside this process.
+//!
+//! Messages are put while the core is held, so they leave in the order in which the cache decided
+//! them. Whoever has put some flushes afterwards, with nothing held: a thread writes to the socket
+//! itself, so that a lone acquire does not wait for another task; when many are under way, the
+//! background task writes them together.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bytes::{Buf as _, BytesMut};
+use lockspan_protocol::{SessionId, ToServer};
+use lockspan_wire::put_tell;
+
+use crate::entry::lock;
+use crate::memory::Seat;
+use crate::node::Node;
+use crate::stream::Stream;
+
+/// How messages get to the server.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Stream(Outbox),
+    Memory(Seat),
+}
+
+impl Way {
+    /// A message is to be sent.
+    pub(crate) fn put(&self, session: SessionId, message: ToServer) {
+        match self {
+            Self::Stream(outbox) => outbox.put(session, &message),
+            Self::Memory(seat) => seat.put(session, message),
+        }
+    }
+
+    /// Sends what was put; true if some of it is left for the background task.
+    pub(crate) fn flush(&self, node: &Node, is_urgent: bool) -> bool {
+        match self {
+            Self::Stream(outbox) if is_urgent => outbox.write(),
+            Self::Stream(outbox) => outbox.is_waiting(),
+            Self::Memory(seat) => {
+                seat.flush(node);
+                false
+            }
+        }
+    }
+}
+
+/// Bytes on their way to the socket.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    bytes: BytesMut,
+    stream: Option<Arc<Stream>>,
+    /// Somebody writes, and takes what is put meanwhile with it.
+    is_written: bool,
+}
+
+impl Outbox {
+    /// What is said while there is no connection is not kept: the cache says it again when there is.
+    fn put(&self, session: SessionId, message: &ToServer) {
+        let mut waiting = lock(&self.0);
+        if waiting.stream.is_some() {
+            put_tell(session, message, &mut waiting.bytes);
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        !lock(&self.0).bytes.is_empty()
+    }
+
+    /// There is a connection, or there is none any more.
+    pub(crate) fn set_stream(&self, stream: Option<Arc<Stream>>) {
+        let mut waiting = lock(&self.0);
+        waiting.bytes.clear();
+        waiting.stream = stream;
+    }
+
+    /// Bytes that are no message; false if there is no connection.
+    pub(crate) fn put_bytes(&self, bytes: &[u8]) -> bool {
+        let mut waiting = lock(&self.0);
+        waiting.bytes.extend_from_slice(bytes);
+        waiting.stream.is_some()
+    }
+
+    /// Writes as much as the socket takes now; true if some is left. An error shows again to the
+    /// background task, when it reads.
+    pub(crate) fn write(&self) -> bool {
+        let mut waiting = lock(&self.0);
+        if waiting.is_written {
+            return false;
+        }
+        waiting.is_written = true;
+        loop {
+            let Some(stream) = waiting.stream.clone().filter(|_| !waiting.bytes.is_empty()) else {
+                waiting.is_written = false;
+                return false;
+            };
+            let mut bytes = std::mem::take(&mut waiting.bytes);
+            drop(waiting);
+            let written = stream.try_write(&bytes);
+            waiting = lock(&self.0);
+            let is_same =
+                waiting.stream.as_ref().is_some_and(|present| Arc::ptr_eq(present, &stream));
+            match written {
+                Ok(count) => bytes.advance(count),
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => bytes.clear(),
+            }
+            if !is_same {
+                bytes.clear();
+            }
+            let is_stuck = !bytes.is_empty();
+            if waiting.bytes.is_empty() {
+                std::mem::swap(&mut waiting.bytes, &mut bytes);
+            } else {
+                bytes.extend_from_slice(&waiting.bytes);
+                waiting.bytes = bytes;
+            }
+            if is_stuck {
+                waiting.is_written = false;
+                return true;
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Locks of the service inside this process: what guards promise, one behaviour a test.
+
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lockspan_client::{LockError, Locks, Options, Owner, Record};
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Two nodes of a service that no other test uses.
+async fn nodes(name: &str) -> (Locks, Locks) {
+    (node(name, Options::new()).await, node(name, Options::new()).await)
+}
+
+async fn node(name: &str, options: Options) -> Locks {
+    options.connect(&format!("memory:{name}")).await.unwrap()
+}
+
+fn record(locks: &Locks) -> Record {
+    locks.record("invoice", "42").unwrap()
+}
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(SOON, future).await.expect("it takes too long")
+}
+
+#[tokio::test]
+async fn a_cached_record_is_taken_again_without_a_message() {
+    let (locks, _) = nodes("cached").await;
+    let record = record(&locks);
+    drop(soon(record.write()).await.unwrap());
+    let before = locks.stats();
+    for _ in 0..100 {
+        drop(record.write().await.unwrap());
+        drop(record.read().await.unwrap());
+    }
+    assert_eq!((locks.stats().told, before.acquires), (before.told, 1));
+}
+
+#[tokio::test]
+async fn the_other_node_gets_what_this_one_has_cached() {
+    let (one, other) = nodes("other").await;
+    let first = soon(record(&one).write_owned()).await.unwrap();
+    let token = first.token();
+    drop(first);
+    let second = soon(record(&other).write_owned()).await.unwrap();
+    assert!(second.token() > token);
+    assert_eq!(one.stats().revokes, 1);
+}
+
+#[tokio::test]
+async fn readers_share_and_a_writer_waits_for_all() {
+    let (one, other) = nodes("share").await;
+    let (here, there) = (record(&one), record(&other));
+    let reader = soon(here.read()).await.unwrap();
+    let beside = soon(there.read()).await.unwrap();
+    let writer = tokio::spawn({
+        let record = here.clone();
+        async move { record.write_owned().await.unwrap() }
+    });
+    assert!(matches!(
+        there.write_timeout(Duration::from_millis(20)).await,
+        Err(LockError::Timeout)
+    ));
+    drop(reader);
+    assert!(!writer.is_finished());
+    drop(beside);
+    let writer = soon(writer).await.unwrap();
+    assert!(writer.is_valid());
+}
+
+#[tokio::test]
+async fn nobody_is_in_beside_a_writer() {
+    let nodes = [nodes("exclusion").await, nodes("exclusion").await];
+    let inside = Arc::new(AtomicU32::new(0));
+    let mut tasks = Vec::new();
+    for locks in nodes.iter().flat_map(|(one, other)| [one, other]) {
+        for _ in 0..4 {
+            let (record, inside) = (record(locks), Arc::clone(&inside));
+            tasks.push(tokio::spawn(async move {
+                for turn in 0..50 {
+                    if turn % 3 == 0 {
+                        let held = record.read().await.unwrap();
+                        let seen = inside.fetch_add(1, Ordering::SeqCst);
+                        assert!(seen < 1000, "a reader beside a writer");
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(held);
+                    } else {
+                        let held = record.write().await.unwrap();
+                        let seen = inside.fetch_add(1000, Ordering::SeqCst);
+                        assert_eq!(seen, 0, "a writer beside somebody");
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(1000, Ordering::SeqCst);
+                        drop(held);
+                    }
+                }
+            }));
+        }
+    }
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+}
+
+#[test]
+fn threads_without_a_runtime_exclude_each_other() {
+    let locks = lockspan_client::blocking_connect("memory:threads").unwrap();
+    let record = locks.record("invoice", "1").unwrap();
+    let inside = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let held = record.blocking_write().unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    drop(held);
+                }
+            });
+        }
+    });
+    assert_eq!(locks.stats().acquires, 1);
+}
+
+#[tokio::test]
+async fn a_wait_that_is_dropped_leaves_the_line() {
+    let (one, other) = nodes("dropped").await;
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let there = record(&other);
+    assert!(there.write_timeout(Duration::from_millis(20)).await.is_err());
+    assert!(matches!(there.try_read().await, Ok(None)));
+    drop(held);
+    // Nobody waits any more, so this is the only one to get it.
+    drop(soon(record(&one).write_owned()).await.unwrap());
+    drop(soon(there.write()).await.unwrap());
+}
+
+#[tokio::test]
+async fn try_fetches_what_another_node_has_cached_and_does_not_use() {
+    let (one, other) = nodes("try").await;
+    drop(soon(record(&one).write_owned()).await.unwrap());
+    let there = record(&other);
+    assert!(soon(there.try_write()).await.unwrap().is_some());
+    let held = soon(there.read()).await.unwrap();
+    assert!(there.try_write().await.unwrap().is_none(), "a thread of the same node reads");
+    assert!(there.try_read().await.unwrap().is_some());
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_reader_is_upgraded_and_the_second_upgrader_refused() {
+    let (one, other) = nodes("upgrade").await;
+    let (here, there) = (record(&one), record(&other));
+    let (reader, beside) = (soon(here.read()).await.unwrap(), soon(there.read()).await.unwrap());
+    let local = soon(here.read()).await.unwrap();
+    let before = reader.token();
+    let mut upgrade = Box::pin(reader.upgrade());
+    tokio::select! {
+        biased;
+        _ = &mut upgrade => panic!("others read"),
+        () = tokio::task::yield_now() => {}
+    }
+    let Err((local, why)) = soon(local.upgrade()).await else { panic!("two upgraders here") };
+    assert_eq!(why, LockError::UpgradeConflict);
+    let Err((beside, why)) = soon(beside.upgrade()).await else { panic!("two upgraders") };
+    assert_eq!(why, LockError::UpgradeConflict);
+    assert!(beside.is_valid() && local.is_valid(), "they go on reading");
+    drop((beside, local));
+    let writer = soon(upgrade).await.unwrap();
+    assert!(writer.token() > before);
+    let reader = writer.downgrade();
+    drop(soon(there.read()).await.unwrap());
+    assert!(reader.is_valid());
+}
+
+#[tokio::test]
+async fn an_upgrade_that_is_dropped_lets_go() {
+    let (one, other) = nodes("upgrade-dropped").await;
+    let (here, there) = (record(&one), record(&other));
+    let (reader, beside) = (soon(here.read()).await.unwrap(), soon(there.read()).await.unwrap());
+    assert!(timeout(Duration::from_millis(20), reader.upgrade()).await.is_err());
+    drop(beside);
+    drop(soon(there.write()).await.unwrap());
+    drop(soon(here.write()).await.unwrap());
+}
+
+#[tokio::test]
+async fn without_caching_a_release_goes_back_at_once() {
+    let locks = node("uncached", Options::new().caching(false)).await;
+    let record = record(&locks);
+    for _ in 0..10 {
+        drop(soon(record.write()).await.unwrap());
+    }
+    assert_eq!((locks.stats().acquires, locks.stats().records), (10, 0));
+}
+
+#[tokio::test]
+async fn idle_records_go_back_and_so_do_those_beyond_the_number() {
+    let options = Options::new().max_cached(100).idle(Duration::from_millis(100));
+    let locks = node("idle", options).await;
+    for id in 0..1000 {
+        drop(soon(locks.record("x", id.to_string()).unwrap().write_owned()).await.unwrap());
+        // The background task must have its turn.
+        tokio::task::yield_now().await;
+    }
+    assert!(locks.stats().records <= 250, "{} records are cached", locks.stats().records);
+    soon(async {
+        while locks.stats().records > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn owners_that_wait_in_a_circle_are_told_so() {
+    let (one, other) = nodes("circle").await;
+    let (one, other) = (one.as_owner(Owner(1)), other.as_owner(Owner(2)));
+    let x = soon(one.record("x", "1").unwrap().write_owned()).await.unwrap();
+    let y = soon(other.record("y", "1").unwrap().write_owned()).await.unwrap();
+    let mut first = tokio::spawn(one.record("y", "1").unwrap().write_owned());
+    let mut second = tokio::spawn(other.record("x", "1").unwrap().write_owned());
+    let (refused, waiting, held) = soon(async {
+        tokio::select! {
+            refused = &mut first => (refused, second, x),
+            refused = &mut second => (refused, first, y),
+        }
+    })
+    .await;
+    match refused.unwrap() {
+        Err(LockError::Deadlock { cycle }) => {
+            assert!(cycle.contains(&Owner(1)) && cycle.contains(&Owner(2)), "{cycle:?}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // The one that was refused lets go, and the other goes on.
+    drop(held);
+    drop(soon(waiting).await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn owners_of_one_node_that_wait_in_a_circle_are_told_so() {
+    let (one, _) = nodes("local-circle").await;
+    let (a, b) = (one.as_owner(Owner(1)), one.as_owner(Owner(2)));
+    let x = soon(a.record("x", "1").unwrap().write_owned()).await.unwrap();
+    let y = soon(b.record("y", "1").unwrap().write_owned()).await.unwrap();
+    let waiting = tokio::spawn(a.record("y", "1").unwrap().write_owned());
+    tokio::task::yield_now().await;
+    let refused = soon(b.record("x", "1").unwrap().write_owned()).await;
+    assert_eq!(refused.err(), Some(LockError::Deadlock { cycle: vec![Owner(2), Owner(1)] }));
+    drop(y);
+    drop(soon(waiting).await.unwrap().unwrap());
+    drop(x);
+}
+
+#[tokio::test]
+async fn closing_loses_guards_and_ends_waits() {
+    let (one, other) = nodes("close").await;
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let waiting = tokio::spawn(record(&other).write_owned());
+    one.close().await.unwrap();
+    soon(held.lost()).await;
+    assert!(!held.is_valid());
+    let second = soon(waiting).await.unwrap().unwrap();
+    other.close().await.unwrap();
+    assert!(matches!(record_of(&second).write_owned().await, Err(LockError::Closed)));
+}
+
+fn record_of(held: &lockspan_client::OwnedWriteGuard) -> Record {
+    held.record().clone()
+}
+
+#[tokio::test]
+async fn bad_names_are_refused() {
+    let (one, _) = nodes("names").await;
+    assert!(one.record("a:b", "1").is_err() && one.record("", "1").is_err());
+    assert!(one.record("a", "").is_err() && one.record("a", "x".repeat(512)).is_err());
+    assert!(one.record("a", "b:c").is_ok());
+}
