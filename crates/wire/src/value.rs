@@ -137,7 +137,7 @@ pub fn put_command(args: &[&[u8]], out: &mut BytesMut) {
 
 /// A kind and a length: of a list of so many elements, of a string of so many bytes.
 pub(crate) fn put_head(kind: u8, len: usize, out: &mut BytesMut) {
-    if let Some(digit @ 0..=9) = u8::try_from(len).ok() {
+    if let Ok(digit @ 0..=9) = u8::try_from(len) {
         out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']);
         return;
     }

@@ -180,10 +180,13 @@ fn every_command_is_understood() {
 #[test]
 fn a_wrong_command_is_told_what_and_where() {
     const NUMBER: &str = "a whole number from 0 to 18446744073709551615";
+    let wrong = |name: &str, args: usize, usage: &str| {
+        format!("ERR {name}: wrong number of arguments ({args}); usage: {usage}")
+    };
     let table = [
         ("FOO 1 2", "ERR unknown command \"FOO\"; COMMAND LIST names them all".to_owned()),
-        ("LS.KEEP", "ERR LS.KEEP: wrong number of arguments (0); usage: LS.KEEP session".into()),
-        ("LS.KEEP 1 2", "ERR LS.KEEP: wrong number of arguments (2); usage: LS.KEEP session".into()),
+        ("LS.KEEP", wrong("LS.KEEP", 0, "LS.KEEP session")),
+        ("LS.CLOSE 1 2", wrong("LS.CLOSE", 2, "LS.CLOSE session")),
         ("LS.SLOTS x", "ERR LS.SLOTS: wrong number of arguments (1); usage: LS.SLOTS".into()),
         (
             "LS.ACQUIRE 1 doc:1",
@@ -329,7 +332,8 @@ fn a_wrong_command_is_told_what_and_where() {
         ("CLUSTER NODES", "ERR CLUSTER: subcommand \"NODES\" at argument 1 is not SLOTS".into()),
         (
             "ECHO \"a",
-            "ERR unbalanced quotes: a quoted word must be closed, and a space must follow it".into(),
+            "ERR unbalanced quotes: a quoted word must be closed, and a space must follow it"
+                .to_owned(),
         ),
     ];
     for (line, text) in table {
