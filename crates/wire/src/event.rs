@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use lockspan_protocol::{
     AcquireRefusal, Group, NotServed, SessionId, SessionRefusal, Term, ToNode,
 };
 
 use crate::error::WireError;
-use crate::gate;
+use crate::gate::{self, Few, Found};
 use crate::limits::{Protocol, WireLimits};
 use crate::read::{Bad, Reader};
 use crate::reply::{channel, channel_session};
@@ -202,31 +202,35 @@ pub fn take_from_server(
     buf: &mut BytesMut,
     limits: &WireLimits,
 ) -> Result<Option<FromServer>, WireError> {
-    let Some(len) = gate::from_server(buf, limits)? else { return Ok(None) };
-    let taken = value::read(&buf.split_to(len).freeze())?;
-    let Value::Push(values) = &taken else { return Ok(Some(FromServer::Value(taken))) };
-    let words: Option<Vec<&[u8]>> = values.iter().map(bulk).collect();
-    let event = match words.as_deref() {
-        Some([speaker, words @ ..]) if *speaker == SPEAKER.as_bytes() => {
-            let mut from = Reader::list("field", words);
-            let session = from.session("session").map_err(wrong)?;
-            Some((session, read_event(&mut from)))
+    if buf.first() == Some(&b'>') {
+        let mut few: Few<'_> = Default::default();
+        let Some(found) = gate::bulks(buf, limits, &mut few)? else { return Ok(None) };
+        if let Found::Bulks { len, count } = found
+            && let Some(words) = few.get(..count)
+            && let Some(event) = event(words)?
+        {
+            buf.advance(len);
+            return Ok(Some(event));
         }
-        Some([b"message", channel, text]) => channel_session(channel)
-            .map(|session| (session, read_event(&mut Reader::text("field", text)))),
-        _ => None,
-    };
-    Ok(Some(match event {
-        Some((session, event)) => FromServer::Event { session, event: event.map_err(wrong)? },
-        None => FromServer::Value(taken),
-    }))
+    }
+    let Some(len) = gate::from_server(buf, limits)? else { return Ok(None) };
+    value::read(&buf.split_to(len).freeze()).map(|value| Some(FromServer::Value(value)))
 }
 
-fn bulk(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Bulk(bytes) => Some(bytes),
-        _ => None,
-    }
+/// The event that these words of a push are, if it is one.
+fn event(words: &[&[u8]]) -> Result<Option<FromServer>, WireError> {
+    let (session, event) = match words {
+        [speaker, words @ ..] if *speaker == SPEAKER.as_bytes() => {
+            let mut from = Reader::list("field", words);
+            (from.session("session").map_err(wrong)?, read_event(&mut from))
+        }
+        [b"message", channel, text] => match channel_session(channel) {
+            Some(session) => (session, read_event(&mut Reader::text("field", text))),
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    Ok(Some(FromServer::Event { session, event: event.map_err(wrong)? }))
 }
 
 fn wrong(bad: Bad) -> WireError {

@@ -17,28 +17,48 @@ const ELEMENT_MIN: usize = 3;
 /// `None`: not all there yet.
 type Seen<T> = Result<Option<T>, WireError>;
 
-/// The length of the command at the start of `buf`, which begins with `*`, and how many arguments
-/// it has.
-pub(crate) fn command(buf: &[u8], limits: &WireLimits) -> Seen<(usize, usize)> {
-    let Some((args, mut at)) = length(buf, 0, "a command", limits)? else { return Ok(None) };
-    if args > limits.args {
+/// So many strings are remembered while the gate looks at them: a second reading of the frame costs
+/// more than the first.
+pub(crate) const FEW: usize = 12;
+
+/// The first strings of a list.
+pub(crate) type Few<'a> = [&'a [u8]; FEW];
+
+/// What is at the start of a buffer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// A list of bulk strings: a command, or an event.
+    Bulks {
+        /// The length of the frame.
+        len: usize,
+        /// How many strings there are.
+        count: usize,
+    },
+    /// A list whose element with this number is of this kind.
+    Other(usize, u8),
+}
+
+/// Looks for a list of bulk strings, whatever the kind of list.
+pub(crate) fn bulks<'a>(buf: &'a [u8], limits: &WireLimits, few: &mut Few<'a>) -> Seen<Found> {
+    let Some((count, mut len)) = length(buf, 0, "a list", limits)? else { return Ok(None) };
+    if count > limits.args {
         let max = limits.args;
         return Err(WireError::new(format!(
-            "a command of {args} arguments, and at most {max} are allowed"
+            "a list of {count} elements, and at most {max} are allowed"
         )));
     }
-    for arg in 1..=args {
-        let Some(&kind) = buf.get(at) else { return Ok(None) };
+    for index in 0..count {
+        let Some(&kind) = buf.get(len) else { return Ok(None) };
         if kind != b'$' {
-            return Err(WireError::new(format!(
-                "element {arg} of a command begins with {}, and all must be bulk strings ('$')",
-                shown(kind)
-            )));
+            return Ok(Some(Found::Other(index + 1, kind)));
         }
-        let Some(end) = blob(buf, at, limits)? else { return Ok(None) };
-        at = end;
+        let Some((start, end)) = blob(buf, len, limits)? else { return Ok(None) };
+        if let Some(slot) = few.get_mut(index) {
+            *slot = &buf[start..end - 2];
+        }
+        len = end;
     }
-    Ok(Some((at, args)))
+    Ok(Some(Found::Bulks { len, count }))
 }
 
 /// The length of what a server sent, at the start of `buf`.
@@ -56,7 +76,7 @@ pub(crate) fn from_server(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
                 at = fits(at.saturating_add(end), limits)?;
             }
             b'$' | b'=' | b'!' => {
-                let Some(end) = blob(buf, at, limits)? else { return Ok(None) };
+                let Some((_, end)) = blob(buf, at, limits)? else { return Ok(None) };
                 at = end;
             }
             b'>' if depth > 0 => return Err(WireError::new("a push inside of a list")),
@@ -115,12 +135,13 @@ fn line(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
     Err(WireError::new(format!("a line does not end within {max} bytes")))
 }
 
-/// Where the blob at `at` ends: its kind, its length, its bytes, CR LF.
-fn blob(buf: &[u8], at: usize, limits: &WireLimits) -> Seen<usize> {
+/// Where the bytes of the blob at `at` begin, and where it ends with its CR LF.
+#[inline]
+fn blob(buf: &[u8], at: usize, limits: &WireLimits) -> Seen<(usize, usize)> {
     let Some((len, start)) = length(buf, at, "a string", limits)? else { return Ok(None) };
     let end = fits(start.saturating_add(len).saturating_add(2), limits)?;
     match buf.get(end - 2..end) {
-        Some(b"\r\n") => Ok(Some(end)),
+        Some(b"\r\n") => Ok(Some((start, end))),
         Some(_) => Err(WireError::new(format!("a string is longer than its length {len} says"))),
         None => Ok(None),
     }
@@ -129,8 +150,21 @@ fn blob(buf: &[u8], at: usize, limits: &WireLimits) -> Seen<usize> {
 /// The number after the kind at `at`, and where its line ends.
 #[inline]
 fn length(buf: &[u8], at: usize, what: &str, limits: &WireLimits) -> Seen<(usize, usize)> {
-    let mut len = 0_usize;
     let digits = &buf[at + 1..];
+    // Nearly all are so short.
+    match digits {
+        [ones @ b'0'..=b'9', b'\r', b'\n', ..] if limits.frame >= 9 => {
+            Ok(Some((usize::from(ones - b'0'), at + 4)))
+        }
+        [tens @ b'0'..=b'9', ones @ b'0'..=b'9', b'\r', b'\n', ..] if limits.frame >= 99 => {
+            Ok(Some((usize::from(tens - b'0') * 10 + usize::from(ones - b'0'), at + 5)))
+        }
+        _ => long_length(digits, at, what, limits),
+    }
+}
+
+fn long_length(digits: &[u8], at: usize, what: &str, limits: &WireLimits) -> Seen<(usize, usize)> {
+    let mut len = 0_usize;
     for (index, &byte) in digits.iter().enumerate() {
         match byte {
             b'0'..=b'9' => len = len.saturating_mul(10).saturating_add(usize::from(byte - b'0')),

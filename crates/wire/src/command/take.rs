@@ -6,7 +6,7 @@ use redis_protocol::resp2::types::RangeFrame;
 
 use super::{Command, catalog, inline};
 use crate::error::{CommandError, WireError};
-use crate::gate;
+use crate::gate::{self, Few, Found};
 use crate::limits::WireLimits;
 
 /// Takes the next command from `buf`: an array of bulk strings, or a line of text. `None`: it is
@@ -19,8 +19,14 @@ pub fn take_command(
         let (len, command) = match buf.first() {
             None => return Ok(None),
             Some(b'*') => {
-                let Some((len, args)) = gate::command(buf, limits)? else { return Ok(None) };
-                (len, (args > 0).then(|| of_frame(&buf[..len])))
+                let mut few: Few<'_> = Default::default();
+                match gate::bulks(buf, limits, &mut few)? {
+                    None => return Ok(None),
+                    Some(Found::Bulks { len, count }) => {
+                        (len, (count > 0).then(|| of_words(&buf[..len], &few, count)))
+                    }
+                    Some(Found::Other(element, kind)) => return Err(not_bulk(element, kind)),
+                }
             }
             Some(&first) => {
                 let Some(newline) = line(buf, first, limits)? else { return Ok(None) };
@@ -35,24 +41,32 @@ pub fn take_command(
     }
 }
 
+fn not_bulk(element: usize, kind: u8) -> WireError {
+    WireError::new(format!(
+        "element {element} of a command begins with {}, and all must be bulk strings ('$')",
+        gate::shown(kind)
+    ))
+}
+
 /// Reads what the gate has let in.
-fn of_frame(frame: &[u8]) -> Result<Command, CommandError> {
+fn of_words(frame: &[u8], few: &Few<'_>, count: usize) -> Result<Command, CommandError> {
+    match few.get(..count) {
+        Some(words) => catalog::parse(words),
+        None => catalog::parse(&decoded(frame)),
+    }
+}
+
+/// The words of a command of any length.
+fn decoded(frame: &[u8]) -> Vec<&[u8]> {
     let words = match decode_range(frame) {
         Ok(Some((RangeFrame::Array(words), _))) => words,
-        _ => return Err(CommandError::bad("a command must be a list of bulk strings")),
+        _ => Vec::new(),
     };
     let word = |range: &RangeFrame| match range {
         RangeFrame::BulkString((start, end)) => &frame[*start..*end],
         _ => &[],
     };
-    const FEW: usize = 12;
-    if words.len() <= FEW {
-        let mut few: [&[u8]; FEW] = [&[]; FEW];
-        few.iter_mut().zip(&words).for_each(|(slot, range)| *slot = word(range));
-        return catalog::parse(&few[..words.len()]);
-    }
-    let many: Vec<&[u8]> = words.iter().map(word).collect();
-    catalog::parse(&many)
+    words.iter().map(word).collect()
 }
 
 /// Where the line ends.
@@ -93,4 +107,33 @@ fn of_line(line: &[u8], limits: &WireLimits) -> Result<Line, WireError> {
     }
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     Ok(Some(catalog::parse(&words)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::value::put_command;
+
+    proptest! {
+        /// The gate's short way and the crate's long one see the same words.
+        #[test]
+        fn few_words_are_those_that_the_crate_decodes(
+            words in vec(vec(any::<u8>(), 0..80), 0..=gate::FEW),
+            more in vec(any::<u8>(), 0..20),
+        ) {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let mut buf = BytesMut::new();
+            put_command(&words, &mut buf);
+            let len = buf.len();
+            buf.extend_from_slice(&more);
+            let mut few: Few<'_> = Default::default();
+            let found = gate::bulks(&buf, &WireLimits::default(), &mut few).unwrap().unwrap();
+            prop_assert_eq!(found, Found::Bulks { len, count: words.len() });
+            prop_assert_eq!(&few[..words.len()], &words);
+            prop_assert_eq!(decoded(&buf[..len]), words);
+        }
+    }
 }

@@ -90,6 +90,38 @@ impl LockTable {
         views
     }
 
+    /// One record, if somebody holds it or waits for it.
+    #[must_use]
+    pub fn look(&self, record: &Record) -> Option<RecordView> {
+        self.names.find(record).map(|ix| self.view(self.names.get(ix)))
+    }
+
+    /// What a session holds at a record, and what it waits for there.
+    #[must_use]
+    pub fn look_own(
+        &self,
+        session: SessionId,
+        record: &Record,
+    ) -> (Option<ClaimView>, Option<ClaimView>) {
+        let found = self.by_id.get(&session).zip(self.names.find(record));
+        let Some((&by, ix)) = found else { return (None, None) };
+        let own = self.own(ix, by);
+        let view = |at: ClaimIx| self.claim_view(at);
+        (own.holding.map(view), own.waiting.map(view))
+    }
+
+    /// Looks at `steps` places from the place `from` on, for those who page through a table that
+    /// lives: the records there, and where to go on, if there is more. A record that is there all
+    /// the time is seen once.
+    #[must_use]
+    pub fn page(&self, from: usize, steps: usize) -> (Vec<RecordView>, Option<usize>) {
+        let end = from.saturating_add(steps);
+        let places = from..end.min(self.names.places());
+        let found = places.filter_map(|place| self.names.at(place));
+        let views = found.map(|entry| self.view(entry)).collect();
+        (views, (end < self.names.places()).then_some(end))
+    }
+
     fn state_of(&self, entry: &Entry) -> RecordState {
         let key = self.served(entry.group).expect("a record's group is served");
         if self.terms[key].grace.is_some() {

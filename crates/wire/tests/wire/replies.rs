@@ -1,0 +1,185 @@
+//! What the commands answer.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
+use lockspan_protocol::{
+    AcquireRefusal, Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Refusal, Seq, SessionId,
+    SessionRefusal, Term, Ticket, Token,
+};
+use lockspan_wire::reply::{self, SessionView};
+use lockspan_wire::{CommandError, Protocol, Value, put_value};
+
+/// The reply's bytes, line ends as spaces.
+fn shown(value: &Value) -> String {
+    let mut out = BytesMut::new();
+    put_value(value, Protocol::Resp3, &mut out);
+    String::from_utf8(out.to_vec()).unwrap().replace("\r\n", " ")
+}
+
+fn term(groups: GroupSet) -> Term {
+    Term { groups, epoch: Epoch::new(3).unwrap() }
+}
+
+#[test]
+fn of_sessions() {
+    let lease = Duration::from_secs(10);
+    assert_eq!(
+        shown(&reply::opened(SessionId(7), lease, Handoff::Direct, &[term(GroupSet::ALL)])),
+        "%5 $7 session :7 $8 lease-ms :10000 $7 handoff $6 direct $5 epoch :3 $5 terms *1 %2 \
+         $6 groups $5 0-255 $5 epoch :3 "
+    );
+    assert_eq!(shown(&reply::kept(lease)), ":10000 ");
+    let view = SessionView {
+        session: SessionId(u64::MAX),
+        lease,
+        left: None,
+        handoff: Handoff::Retry,
+        connections: 2,
+    };
+    assert_eq!(
+        shown(&reply::sessions(&[view])),
+        "*1 %5 $7 session $20 18446744073709551615 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
+         $5 retry $11 connections :2 "
+    );
+}
+
+#[test]
+fn of_acquires() {
+    let token = Token::from_number(12).unwrap();
+    assert_eq!(
+        shown(&reply::granted(Seq(5), Mode::Write, token, None)),
+        "%4 $6 status $7 granted $3 seq :5 $4 mode $1 W $5 token :12 "
+    );
+    assert_eq!(
+        shown(&reply::granted(Seq(5), Mode::Write, token, Some(Mode::Read))),
+        "%5 $6 status $7 granted $3 seq :5 $4 mode $1 W $5 token :12 $9 give-back $1 R "
+    );
+    assert_eq!(
+        shown(&reply::queued(Seq(5), Mode::Read, Ticket::from_number(9).unwrap())),
+        "%4 $6 status $6 queued $3 seq :5 $4 mode $1 R $6 ticket :9 "
+    );
+    assert_eq!((reply::ended(true), reply::ended(false)), (Value::Int(1), Value::Int(0)));
+}
+
+#[test]
+fn of_records() {
+    let doc = Record::parse(b"doc:1").unwrap();
+    let holder = ClaimView {
+        session: SessionId(7),
+        mode: Mode::Write,
+        seq: Seq(5),
+        token: Token::from_number(12),
+        ticket: None,
+        revoked: Some(Mode::Read),
+    };
+    let waiter = ClaimView {
+        session: SessionId(8),
+        mode: Mode::Read,
+        seq: Seq(1),
+        token: None,
+        ticket: Ticket::from_number(9),
+        revoked: None,
+    };
+    let view = RecordView {
+        record: doc.clone(),
+        state: RecordState::AloneWanted,
+        holders: vec![holder],
+        waiters: vec![waiter],
+    };
+    let (slot, group) = (doc.slot().number(), doc.group().0);
+    let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
+    let record = format!(
+        "{begin}$12 alone-wanted $7 holders *1 %5 $7 session :7 $3 seq :5 $4 mode $1 W $5 token \
+         :12 $7 revoked $1 R $7 waiters *1 %4 $7 session :8 $3 seq :1 $4 mode $1 R $6 ticket :9 "
+    );
+    assert_eq!(shown(&reply::record(&view)), record);
+    assert_eq!(shown(&reply::locks(17, &[view])), format!("*2 $2 17 *1 {record}"));
+    assert_eq!(
+        shown(&reply::free_record(&doc)),
+        format!("{begin}$4 free $7 holders *0 $7 waiters *0 ")
+    );
+}
+
+#[test]
+fn of_slots() {
+    let groups: GroupSet = [0, 1, 255].map(Group).into_iter().collect();
+    assert_eq!(
+        shown(&reply::slots(&[term(groups)], "[::1]:7420")),
+        "*2 %4 $5 first :0 $4 last :127 $5 epoch :3 $7 address $10 [::1]:7420 \
+         %4 $5 first :16320 $4 last :16383 $5 epoch :3 $7 address $10 [::1]:7420 "
+    );
+    assert_eq!(
+        shown(&reply::cluster_slots(GroupSet::ALL, "::1", 7420, "me")),
+        "*1 *3 :0 :16383 *3 $3 ::1 :7420 $2 me "
+    );
+}
+
+#[test]
+fn of_subscriptions() {
+    let channel = Bytes::from(reply::channel(SessionId(7)));
+    assert_eq!(reply::channel_session(&channel), Some(SessionId(7)));
+    for other in ["lockspan:", "lockspan:+7", "lockspan:07", "lockspan:x", "other:7"] {
+        assert_eq!(reply::channel_session(other.as_bytes()), None, "{other}");
+    }
+    assert_eq!(shown(&reply::subscribed(channel.clone(), 1)), ">3 $9 subscribe $10 lockspan:7 :1 ");
+    assert_eq!(
+        shown(&reply::unsubscribed(Some(channel), 0)),
+        ">3 $11 unsubscribe $10 lockspan:7 :0 "
+    );
+    assert_eq!(shown(&reply::unsubscribed(None, 0)), ">3 $11 unsubscribe _ :0 ");
+}
+
+#[test]
+fn of_commands() {
+    let ask = |args: &[&'static str]| {
+        let args: Vec<Bytes> = args.iter().map(|arg| Bytes::from_static(arg.as_bytes())).collect();
+        reply::command_info(&args)
+    };
+    let Value::Int(count) = ask(&["count"]) else { panic!("a number") };
+    for args in [&[][..], &["LIST"], &["INFO"]] {
+        let Value::Array(all) = ask(args) else { panic!("a list") };
+        assert_eq!(all.len(), count as usize, "{args:?}");
+    }
+    assert_eq!(
+        shown(&ask(&["INFO", "ls.acquire", "LS.KEEP", "nope"])),
+        "*3 *10 $10 ls.acquire :-4 *0 :2 :2 :1 *0 *0 *0 *0 \
+         *10 $7 ls.keep :2 *0 :0 :0 :0 *0 *0 *0 *0 _ "
+    );
+    assert_eq!(
+        shown(&ask(&["DOCS", "LS.KEEP", "nope"])),
+        "%1 $7 ls.keep %4 $7 summary $25 Extends a session's lease $5 since $5 0.1.0 $5 group \
+         $7 generic $5 usage $7 session "
+    );
+    assert_eq!(
+        shown(&ask(&["GETKEYS"])),
+        "-ERR COMMAND: subcommand \"GETKEYS\" at argument 1 is not one of COUNT, LIST, INFO, DOCS "
+    );
+    assert_eq!(
+        shown(&reply::hello("0.1.0", Protocol::Resp3, 4)),
+        "%7 $6 server $8 lockspan $7 version $5 0.1.0 $5 proto :3 $2 id :4 $4 mode \
+         $10 standalone $4 role $6 master $7 modules *0 "
+    );
+}
+
+#[test]
+fn of_refusals() {
+    let told = |why: Refusal| shown(&CommandError::from(&why).into());
+    assert_eq!(
+        told(Refusal::Session(SessionRefusal::Unknown)),
+        "-NOSESSION no such session: it was closed or its lease ended; open a new one "
+    );
+    assert_eq!(
+        told(Refusal::Acquire(AcquireRefusal::Deadlock { cycle: vec![Owner(1), Owner(2)] })),
+        "-DEADLOCK deadlock: owner 1 waits for owner 2 waits for owner 1 "
+    );
+    assert_eq!(
+        told(Refusal::Acquire(AcquireRefusal::TooManyWaiters { max: 3 })),
+        "-LIMIT 3 already wait for this record, and no more may "
+    );
+    assert_eq!(
+        told(Refusal::Acquire(AcquireRefusal::StaleSeq)),
+        "-STALE this seq is over; acquire again with a new one "
+    );
+}
