@@ -136,9 +136,7 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
     }
 
     /// [`Guard::upgrade`] for a thread.
-    pub fn blocking_upgrade(
-        self,
-    ) -> Result<Guard<Exclusive, R>, (Self, crate::error::LockError)> {
+    pub fn blocking_upgrade(self) -> Result<Guard<Exclusive, R>, (Self, crate::error::LockError)> {
         crate::block::block_on(self.upgrade())
     }
 }

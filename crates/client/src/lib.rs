@@ -51,8 +51,8 @@ pub use error::{CloseUnknown, ConnectError, LockError};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
-pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
 pub use locks::Locks;
+pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
 pub use options::Options;
 pub use record::Record;
 pub use stats::Stats;

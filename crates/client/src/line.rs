@@ -138,9 +138,7 @@ impl Line {
     pub(crate) fn waiter(&mut self, place: Place) -> Option<&mut Waiter> {
         let upgrader = self.upgrader.as_mut().filter(|(at, _)| *at == place);
         let upgrader = upgrader.map(|(_, waiter)| waiter);
-        upgrader
-            .or_else(|| self.writers.get_mut(&place))
-            .or_else(|| self.readers.get_mut(&place))
+        upgrader.or_else(|| self.writers.get_mut(&place)).or_else(|| self.readers.get_mut(&place))
     }
 
     /// The answer for this place, if there is one; it is the caller's now.
@@ -194,7 +192,13 @@ impl Line {
         let reader = self.readers.first_key_value();
         let writer = self.writers.first_key_value();
         let first = match (reader, writer) {
-            (Some(reader), Some(writer)) => if reader.0 < writer.0 { reader } else { writer },
+            (Some(reader), Some(writer)) => {
+                if reader.0 < writer.0 {
+                    reader
+                } else {
+                    writer
+                }
+            }
             (reader, writer) => reader.or(writer)?,
         };
         Some((*first.0, first.1))
@@ -259,13 +263,7 @@ impl Line {
         true
     }
 
-    fn let_in(
-        &mut self,
-        place: Place,
-        waiter: Waiter,
-        got: (Pass, Token),
-        wakes: &mut Vec<Waker>,
-    ) {
+    fn let_in(&mut self, place: Place, waiter: Waiter, got: (Pass, Token), wakes: &mut Vec<Waker>) {
         // Who upgrades was named when it came in to read.
         if waiter.upgrade.is_none() {
             self.named.extend(waiter.owner);
@@ -293,7 +291,8 @@ impl Line {
         match nudged {
             Some(waker) => wakes.push(waker),
             // The first in line was woken before, has not come yet, and may be passed.
-            None if self.may_pass(look.now) && self.head().is_some_and(|(_, w)| w.waker.is_none()) => {}
+            None if self.may_pass(look.now)
+                && self.head().is_some_and(|(_, w)| w.waker.is_none()) => {}
             None => self.serve(look, wakes),
         }
     }
@@ -469,7 +468,9 @@ impl Line {
         let mut waits = Vec::new();
         let upgrader = self.upgrader.as_ref().map(|(place, waiter)| (*place, waiter));
         let mut line: Vec<(Place, &Waiter)> = Vec::new();
-        line.extend(self.readers.iter().chain(&self.writers).map(|(&place, waiter)| (place, waiter)));
+        line.extend(
+            self.readers.iter().chain(&self.writers).map(|(&place, waiter)| (place, waiter)),
+        );
         line.sort_unstable_by_key(|&(place, _)| place);
         line.extend(upgrader);
         for (at, (_, waiter)) in line.iter().enumerate() {

@@ -222,10 +222,7 @@ impl Node {
     }
 
     /// The same, but sends nothing; tells whether what is to be sent is urgent.
-    pub(crate) fn hear_quietly(
-        &self,
-        heard: impl IntoIterator<Item = (SessionId, Event)>,
-    ) -> bool {
+    pub(crate) fn hear_quietly(&self, heard: impl IntoIterator<Item = (SessionId, Event)>) -> bool {
         let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
             for (session, event) in heard {
                 node.hear_one(core, session, event, wakes);
@@ -234,13 +231,7 @@ impl Node {
         is_urgent
     }
 
-    fn hear_one(
-        &self,
-        core: &mut Core,
-        session: SessionId,
-        event: Event,
-        wakes: &mut Vec<Waker>,
-    ) {
+    fn hear_one(&self, core: &mut Core, session: SessionId, event: Event, wakes: &mut Vec<Waker>) {
         Counts::one(&self.counts.heard);
         match event {
             Event::Node(message) => {
@@ -430,13 +421,7 @@ impl Node {
         }
     }
 
-    fn refused(
-        &self,
-        core: &mut Core,
-        record: &Name,
-        why: AcquireRefusal,
-        wakes: &mut Vec<Waker>,
-    ) {
+    fn refused(&self, core: &mut Core, record: &Name, why: AcquireRefusal, wakes: &mut Vec<Waker>) {
         let entry = self.entries.get(record);
         let circle = match &why {
             AcquireRefusal::Deadlock { cycle } => Some(cycle.clone()),

@@ -36,8 +36,11 @@ pub(crate) fn background() -> io::Result<Handle> {
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime.handle().clone());
     }
-    let runtime =
-        Builder::new_multi_thread().worker_threads(1).thread_name("lockspan").enable_all().build()?;
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("lockspan")
+        .enable_all()
+        .build()?;
     Ok(RUNTIME.get_or_init(|| runtime).handle().clone())
 }
 
@@ -122,7 +125,9 @@ fn jittered(pause: Duration) -> Duration {
 
 fn is_lockspan(pairs: &[(Value, Value)]) -> bool {
     pairs.iter().any(|(key, value)| match (key, value) {
-        (Value::Bulk(key), Value::Bulk(value)) => &key[..] == b"server" && &value[..] == b"lockspan",
+        (Value::Bulk(key), Value::Bulk(value)) => {
+            &key[..] == b"server" && &value[..] == b"lockspan"
+        }
         _ => false,
     })
 }

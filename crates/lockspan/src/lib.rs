@@ -1,13 +1,24 @@
 //! Lockspan: locks that keep ownership close to whoever used it last, and take it back fairly when
 //! somebody else needs it.
 //!
-//! This is the crate to depend on; it has no code of its own. Today it holds the locks between the
-//! threads and tasks of one process:
+//! This is the crate to depend on; it has no code of its own.
 //!
-//! | module         | what it is                                                              |
-//! |----------------|-------------------------------------------------------------------------|
-//! | [`thread`]     | in-process locks, with no async runtime needed                          |
-//! | `thread::fair` | a read-write lock for threads and tasks, with a bound on every wait     |
+//! | what | for |
+//! |---|---|
+//! | [`connect`], [`Locks`], [`Record`], guards | records shared by processes and machines |
+//! | [`thread`] | in-process locks, with no async runtime needed |
+//!
+//! ```
+//! # tokio::runtime::Runtime::new().unwrap().block_on(async {
+//! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host:7420  unix:///path
+//! let invoice = locks.record("invoice", "42")?;
+//! let held = invoice.write().await?;
+//! println!("the store may refuse tokens below {}", held.token());
+//! drop(held); // the node keeps the record until somebody else wants it
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+//!
+//! Locks between threads need nothing of that:
 //!
 //! ```
 //! use lockspan::thread::fair::RwLock;
@@ -20,6 +31,7 @@
 //! With the feature `serde`, a lock is serialized as the value inside it.
 #![forbid(unsafe_code)]
 
+pub use lockspan_client::*;
 pub use lockspan_thread as thread;
 
 /// README's examples, which compile and run with the documentation tests.

@@ -1,6 +1,4 @@
-//! Locks of the service inside this process: what guards promise, one behaviour a test.
-
-#![forbid(unsafe_code)]
+//! What guards promise, one behaviour a function. Each runs against every kind of service.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,15 +7,17 @@ use std::time::Duration;
 use lockspan_client::{LockError, Locks, Options, Owner, Record};
 use tokio::time::timeout;
 
+use crate::Service;
+
 const SOON: Duration = Duration::from_secs(20);
 
-/// Two nodes of a service that no other test uses.
-async fn nodes(name: &str) -> (Locks, Locks) {
-    (node(name, Options::new()).await, node(name, Options::new()).await)
+/// Two nodes of the service.
+async fn nodes(service: &Service) -> (Locks, Locks) {
+    (node(service, Options::new()).await, node(service, Options::new()).await)
 }
 
-async fn node(name: &str, options: Options) -> Locks {
-    options.connect(&format!("memory:{name}")).await.unwrap()
+async fn node(service: &Service, options: Options) -> Locks {
+    options.connect(&service.url).await.unwrap()
 }
 
 fn record(locks: &Locks) -> Record {
@@ -28,9 +28,8 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(SOON, future).await.expect("it takes too long")
 }
 
-#[tokio::test]
-async fn a_cached_record_is_taken_again_without_a_message() {
-    let (locks, _) = nodes("cached").await;
+pub(crate) async fn a_cached_record_is_taken_again_without_a_message(service: &Service) {
+    let (locks, _) = nodes(service).await;
     let record = record(&locks);
     drop(soon(record.write()).await.unwrap());
     let before = locks.stats();
@@ -41,9 +40,8 @@ async fn a_cached_record_is_taken_again_without_a_message() {
     assert_eq!((locks.stats().told, before.acquires), (before.told, 1));
 }
 
-#[tokio::test]
-async fn the_other_node_gets_what_this_one_has_cached() {
-    let (one, other) = nodes("other").await;
+pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Service) {
+    let (one, other) = nodes(service).await;
     let first = soon(record(&one).write_owned()).await.unwrap();
     let token = first.token();
     drop(first);
@@ -52,9 +50,8 @@ async fn the_other_node_gets_what_this_one_has_cached() {
     assert_eq!(one.stats().revokes, 1);
 }
 
-#[tokio::test]
-async fn readers_share_and_a_writer_waits_for_all() {
-    let (one, other) = nodes("share").await;
+pub(crate) async fn readers_share_and_a_writer_waits_for_all(service: &Service) {
+    let (one, other) = nodes(service).await;
     let (here, there) = (record(&one), record(&other));
     let reader = soon(here.read()).await.unwrap();
     let beside = soon(there.read()).await.unwrap();
@@ -73,9 +70,8 @@ async fn readers_share_and_a_writer_waits_for_all() {
     assert!(writer.is_valid());
 }
 
-#[tokio::test]
-async fn nobody_is_in_beside_a_writer() {
-    let nodes = [nodes("exclusion").await, nodes("exclusion").await];
+pub(crate) async fn nobody_is_in_beside_a_writer(service: &Service) {
+    let nodes = [nodes(service).await, nodes(service).await];
     let inside = Arc::new(AtomicU32::new(0));
     let mut tasks = Vec::new();
     for locks in nodes.iter().flat_map(|(one, other)| [one, other]) {
@@ -107,29 +103,32 @@ async fn nobody_is_in_beside_a_writer() {
     }
 }
 
-#[test]
-fn threads_without_a_runtime_exclude_each_other() {
-    let locks = lockspan_client::blocking_connect("memory:threads").unwrap();
-    let record = locks.record("invoice", "1").unwrap();
-    let inside = AtomicU32::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for _ in 0..2000 {
-                    let held = record.blocking_write().unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
-                    inside.fetch_sub(1, Ordering::Relaxed);
-                    drop(held);
-                }
-            });
-        }
+pub(crate) async fn threads_without_a_runtime_exclude_each_other(service: &Service) {
+    let url = service.url.clone();
+    // The threads block, and the server of this test runs in our runtime.
+    let threads = tokio::task::spawn_blocking(move || {
+        let locks = lockspan_client::blocking_connect(&url).unwrap();
+        let record = locks.record("invoice", "1").unwrap();
+        let inside = AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let held = record.blocking_write().unwrap();
+                        assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0);
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                        drop(held);
+                    }
+                });
+            }
+        });
+        assert_eq!(locks.stats().acquires, 1);
     });
-    assert_eq!(locks.stats().acquires, 1);
+    soon(threads).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_wait_that_is_dropped_leaves_the_line() {
-    let (one, other) = nodes("dropped").await;
+pub(crate) async fn a_wait_that_is_dropped_leaves_the_line(service: &Service) {
+    let (one, other) = nodes(service).await;
     let held = soon(record(&one).write_owned()).await.unwrap();
     let there = record(&other);
     assert!(there.write_timeout(Duration::from_millis(20)).await.is_err());
@@ -140,9 +139,8 @@ async fn a_wait_that_is_dropped_leaves_the_line() {
     drop(soon(there.write()).await.unwrap());
 }
 
-#[tokio::test]
-async fn try_fetches_what_another_node_has_cached_and_does_not_use() {
-    let (one, other) = nodes("try").await;
+pub(crate) async fn try_fetches_what_another_node_has_cached_and_does_not_use(service: &Service) {
+    let (one, other) = nodes(service).await;
     drop(soon(record(&one).write_owned()).await.unwrap());
     let there = record(&other);
     assert!(soon(there.try_write()).await.unwrap().is_some());
@@ -152,9 +150,8 @@ async fn try_fetches_what_another_node_has_cached_and_does_not_use() {
     drop(held);
 }
 
-#[tokio::test]
-async fn a_reader_is_upgraded_and_the_second_upgrader_refused() {
-    let (one, other) = nodes("upgrade").await;
+pub(crate) async fn a_reader_is_upgraded_and_the_second_upgrader_refused(service: &Service) {
+    let (one, other) = nodes(service).await;
     let (here, there) = (record(&one), record(&other));
     let (reader, beside) = (soon(here.read()).await.unwrap(), soon(there.read()).await.unwrap());
     let local = soon(here.read()).await.unwrap();
@@ -178,9 +175,8 @@ async fn a_reader_is_upgraded_and_the_second_upgrader_refused() {
     assert!(reader.is_valid());
 }
 
-#[tokio::test]
-async fn an_upgrade_that_is_dropped_lets_go() {
-    let (one, other) = nodes("upgrade-dropped").await;
+pub(crate) async fn an_upgrade_that_is_dropped_lets_go(service: &Service) {
+    let (one, other) = nodes(service).await;
     let (here, there) = (record(&one), record(&other));
     let (reader, beside) = (soon(here.read()).await.unwrap(), soon(there.read()).await.unwrap());
     assert!(timeout(Duration::from_millis(20), reader.upgrade()).await.is_err());
@@ -189,9 +185,8 @@ async fn an_upgrade_that_is_dropped_lets_go() {
     drop(soon(here.write()).await.unwrap());
 }
 
-#[tokio::test]
-async fn without_caching_a_release_goes_back_at_once() {
-    let locks = node("uncached", Options::new().caching(false)).await;
+pub(crate) async fn without_caching_a_release_goes_back_at_once(service: &Service) {
+    let locks = node(service, Options::new().caching(false)).await;
     let record = record(&locks);
     for _ in 0..10 {
         drop(soon(record.write()).await.unwrap());
@@ -199,10 +194,9 @@ async fn without_caching_a_release_goes_back_at_once() {
     assert_eq!((locks.stats().acquires, locks.stats().records), (10, 0));
 }
 
-#[tokio::test]
-async fn idle_records_go_back_and_so_do_those_beyond_the_number() {
+pub(crate) async fn idle_records_go_back_and_so_do_those_beyond_the_number(service: &Service) {
     let options = Options::new().max_cached(100).idle(Duration::from_millis(100));
-    let locks = node("idle", options).await;
+    let locks = node(service, options).await;
     for id in 0..1000 {
         drop(soon(locks.record("x", id.to_string()).unwrap().write_owned()).await.unwrap());
         // The background task must have its turn.
@@ -217,9 +211,8 @@ async fn idle_records_go_back_and_so_do_those_beyond_the_number() {
     .await;
 }
 
-#[tokio::test]
-async fn owners_that_wait_in_a_circle_are_told_so() {
-    let (one, other) = nodes("circle").await;
+pub(crate) async fn owners_that_wait_in_a_circle_are_told_so(service: &Service) {
+    let (one, other) = nodes(service).await;
     let (one, other) = (one.as_owner(Owner(1)), other.as_owner(Owner(2)));
     let x = soon(one.record("x", "1").unwrap().write_owned()).await.unwrap();
     let y = soon(other.record("y", "1").unwrap().write_owned()).await.unwrap();
@@ -243,9 +236,8 @@ async fn owners_that_wait_in_a_circle_are_told_so() {
     drop(soon(waiting).await.unwrap().unwrap());
 }
 
-#[tokio::test]
-async fn owners_of_one_node_that_wait_in_a_circle_are_told_so() {
-    let (one, _) = nodes("local-circle").await;
+pub(crate) async fn owners_of_one_node_that_wait_in_a_circle_are_told_so(service: &Service) {
+    let (one, _) = nodes(service).await;
     let (a, b) = (one.as_owner(Owner(1)), one.as_owner(Owner(2)));
     let x = soon(a.record("x", "1").unwrap().write_owned()).await.unwrap();
     let y = soon(b.record("y", "1").unwrap().write_owned()).await.unwrap();
@@ -258,9 +250,8 @@ async fn owners_of_one_node_that_wait_in_a_circle_are_told_so() {
     drop(x);
 }
 
-#[tokio::test]
-async fn closing_loses_guards_and_ends_waits() {
-    let (one, other) = nodes("close").await;
+pub(crate) async fn closing_loses_guards_and_ends_waits(service: &Service) {
+    let (one, other) = nodes(service).await;
     let held = soon(record(&one).write_owned()).await.unwrap();
     let waiting = tokio::spawn(record(&other).write_owned());
     one.close().await.unwrap();
@@ -275,9 +266,8 @@ fn record_of(held: &lockspan_client::OwnedWriteGuard) -> Record {
     held.record().clone()
 }
 
-#[tokio::test]
-async fn bad_names_are_refused() {
-    let (one, _) = nodes("names").await;
+pub(crate) async fn bad_names_are_refused(service: &Service) {
+    let (one, _) = nodes(service).await;
     assert!(one.record("a:b", "1").is_err() && one.record("", "1").is_err());
     assert!(one.record("a", "").is_err() && one.record("a", "x".repeat(512)).is_err());
     assert!(one.record("a", "b:c").is_ok());

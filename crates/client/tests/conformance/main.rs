@@ -1,0 +1,50 @@
+//! One suite of behaviours against every kind of service: inside the process, over TCP, over a Unix
+//! socket.
+
+#![forbid(unsafe_code)]
+
+mod service;
+mod suite;
+
+use service::Service;
+
+macro_rules! suite {
+    ($($name:ident,)*) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::memory(stringify!($name))).await;
+            })*
+        }
+        mod tcp {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::tcp().await).await;
+            })*
+        }
+        mod unix {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::unix().await).await;
+            })*
+        }
+    };
+}
+
+suite! {
+    a_cached_record_is_taken_again_without_a_message,
+    the_other_node_gets_what_this_one_has_cached,
+    readers_share_and_a_writer_waits_for_all,
+    nobody_is_in_beside_a_writer,
+    a_wait_that_is_dropped_leaves_the_line,
+    try_fetches_what_another_node_has_cached_and_does_not_use,
+    a_reader_is_upgraded_and_the_second_upgrader_refused,
+    an_upgrade_that_is_dropped_lets_go,
+    without_caching_a_release_goes_back_at_once,
+    idle_records_go_back_and_so_do_those_beyond_the_number,
+    owners_that_wait_in_a_circle_are_told_so,
+    owners_of_one_node_that_wait_in_a_circle_are_told_so,
+    closing_loses_guards_and_ends_waits,
+    bad_names_are_refused,
+    threads_without_a_runtime_exclude_each_other,
+}
