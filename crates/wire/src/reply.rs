@@ -15,12 +15,13 @@
 //! | `SUBSCRIBE`, `UNSUBSCRIBE` | [`subscribed`], [`unsubscribed`] |
 //! | anything refused | [`CommandError`](crate::CommandError) from the refusal, as a [`Value`] |
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
 use lockspan_protocol::{
-    Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Ticket, Token,
+    Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Ticket, Token,
 };
 
 use crate::limits::Protocol;
@@ -54,8 +55,18 @@ pub fn opened(session: SessionId, lease: Duration, handoff: Handoff, terms: &[Te
         ("lease-ms", millis(lease)),
         ("handoff", handoff_word(handoff).into()),
         ("epoch", i64::from(epoch).into()),
-        ("terms", Value::Array(terms.iter().map(term).collect())),
+        ("terms", Value::Array(merged(terms).iter().map(term).collect())),
     ])
+}
+
+/// One term an epoch: how a server divides its groups is nobody's business.
+fn merged(terms: &[Term]) -> Vec<Term> {
+    let mut groups: BTreeMap<Epoch, GroupSet> = BTreeMap::new();
+    for term in terms {
+        let known = groups.entry(term.epoch).or_default();
+        *known = known.or(term.groups);
+    }
+    groups.into_iter().map(|(epoch, groups)| Term { groups, epoch }).collect()
 }
 
 fn term(term: &Term) -> Value {
@@ -190,7 +201,7 @@ pub fn sessions(views: &[SessionView]) -> Value {
 #[must_use]
 pub fn slots(terms: &[Term], address: &str) -> Value {
     let mut shown = Vec::new();
-    for term in terms {
+    for term in merged(terms) {
         for (first, last) in ranges(term.groups) {
             shown.push(Value::map([
                 ("first", first_slot(first)),

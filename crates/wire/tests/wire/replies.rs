@@ -25,8 +25,11 @@ fn term(groups: GroupSet) -> Term {
 #[test]
 fn of_sessions() {
     let lease = Duration::from_secs(10);
+    // A server that has divided its groups.
+    let odd: GroupSet = GroupSet::ALL.iter().filter(|group| group.0 % 2 == 1).collect();
+    let halves = [term(odd), term(GroupSet::ALL.without(odd))];
     assert_eq!(
-        shown(&reply::opened(SessionId(7), lease, Handoff::Direct, &[term(GroupSet::ALL)])),
+        shown(&reply::opened(SessionId(7), lease, Handoff::Direct, &halves)),
         "%5 $7 session :7 $8 lease-ms :10000 $7 handoff $6 direct $5 epoch :3 $5 terms *1 %2 \
          $6 groups $5 0-255 $5 epoch :3 "
     );
