@@ -86,8 +86,16 @@ fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
 fn field(map: &Value, name: &str) -> Option<String> {
     match find(map, name)? {
         Value::Int(number) => Some(number.to_string()),
-        Value::Bulk(bytes) | Value::Status(bytes) => Some(bytes.escape_ascii().to_string()),
+        Value::Bulk(bytes) | Value::Status(bytes) => Some(readable(bytes)),
         _ => None,
+    }
+}
+
+/// Text as it is, unless it could do something to a terminal; other bytes are escaped.
+fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
     }
 }
 
@@ -235,6 +243,13 @@ mod tests {
         assert_eq!(json["holders"][0]["session"], "18446744073709551615");
         assert_eq!(json["holders"][0]["token"], "7");
         assert_eq!(json["waiters"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn names_are_shown_as_text_that_is_safe() {
+        assert_eq!(readable("straße:7".as_bytes()), "straße:7");
+        assert_eq!(readable(b"a:\x1b[2J"), r"a:\x1b[2J");
+        assert_eq!(readable(b"a:\xff"), r"a:\xff");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 
-
 use crate::options::table::{LogFormat, Settings};
 
 /// From now on, what is logged goes to stderr.

@@ -30,9 +30,8 @@ const LIMITS: WireLimits = WireLimits { frame: 256 << 20, args: 16 << 20 };
 impl Connection {
     /// Connects to the service at `url`. `None`: it is the user's own, and does not run.
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Failure> {
-        let away = |bad: io::Error| {
-            Failure::new(UNAVAILABLE, format!("can't connect to {url}: {bad}"))
-        };
+        let away =
+            |bad: io::Error| Failure::new(UNAVAILABLE, format!("can't connect to {url}: {bad}"));
         let stream: Box<dyn Stream> = if url == "local:" {
             let path = local::socket().map_err(|bad| Failure::new(UNAVAILABLE, bad.to_string()))?;
             match unix(&path) {
@@ -46,7 +45,9 @@ impl Connection {
         } else {
             return Err(Failure::new(
                 USAGE,
-                format!("{url:?} is no URL of a service: local:, lockspan://HOST:PORT or unix:///path"),
+                format!(
+                    "{url:?} is no URL of a service: local:, lockspan://HOST:PORT or unix:///path"
+                ),
             ));
         };
         let mut connection = Self { stream, received: BytesMut::new() };

@@ -10,9 +10,8 @@ use lockspan_protocol::Record;
 
 /// Reads `250ms`, `10s`, `1.5m`, `2h`; of bare numbers only `0`, since nobody could tell its unit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let bad = || {
-        "is not a duration; write a number and ms, s, m or h, such as 250ms or 10s".to_owned()
-    };
+    let bad =
+        || "is not a duration; write a number and ms, s, m or h, such as 250ms or 10s".to_owned();
     if text == "0" {
         return Ok(Duration::ZERO);
     }

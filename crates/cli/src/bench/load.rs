@@ -61,7 +61,8 @@ pub(crate) async fn work(
     end: Instant,
     shared: std::sync::Arc<Shared>,
 ) -> Result<Counts, Failure> {
-    let failed = |bad: &dyn std::fmt::Display| Failure::new(UNAVAILABLE, format!("a lock failed: {bad}"));
+    let failed =
+        |bad: &dyn std::fmt::Display| Failure::new(UNAVAILABLE, format!("a lock failed: {bad}"));
     let mut counts = Counts::new();
     let mut random = Random(number as u64 + 1);
     let records = (0..args.records).map(|id| locks.record("bench", id.to_string()));

@@ -91,7 +91,9 @@ fn report(counts: &Counts, took: Duration) -> String {
 }
 
 fn row(name: &str, times: &Histogram<u64>, took: Duration) -> [String; 8] {
-    let at = |share| if times.is_empty() { "-".to_owned() } else { short(times.value_at_quantile(share)) };
+    let at = |share| {
+        if times.is_empty() { "-".to_owned() } else { short(times.value_at_quantile(share)) }
+    };
     let rate = times.len() as f64 / took.as_secs_f64();
     [
         name.to_owned(),

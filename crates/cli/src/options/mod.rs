@@ -75,15 +75,12 @@ impl FromArgMatches for Flags {
 const CONFIG: &str = "config";
 
 fn flag(spec: &Spec) -> Arg {
-    let help =
-        format!("{} [default: {}] [env: {}]", spec.help, spec.default, variable(spec.name));
+    let help = format!("{} [default: {}] [env: {}]", spec.help, spec.default, variable(spec.name));
     let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help(help);
     match spec.kind {
         Kind::One => arg,
         Kind::Many => arg.action(ArgAction::Append),
-        Kind::Switch => {
-            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
-        }
+        Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
     }
 }
 
@@ -134,9 +131,9 @@ pub(crate) fn settle(
         let (origin, values) = if let Some((_, values)) = given {
             (Origin::Flag, values.clone())
         } else if let Some(value) = env(spec.name) {
-            let value = value.into_string().map_err(|_| {
-                Bad(format!("{}: is not text in UTF-8", variable(spec.name)))
-            })?;
+            let value = value
+                .into_string()
+                .map_err(|_| Bad(format!("{}: is not text in UTF-8", variable(spec.name))))?;
             (Origin::Variable, split(spec, &value))
         } else if let (Some(entry), Some(path)) = (entry, &path) {
             let origin = Origin::File { path: path.clone(), line: entry.line };
@@ -180,7 +177,8 @@ impl Settings {
     /// The server's configuration, with the directories that are not named found.
     pub(crate) fn into_config(self) -> Result<lockspan_server::Config, Bad> {
         let mut config = self.config;
-        let place = |found: Result<PathBuf, local::NoPlace>| found.map_err(|bad| Bad(bad.to_string()));
+        let place =
+            |found: Result<PathBuf, local::NoPlace>| found.map_err(|bad| Bad(bad.to_string()));
         config.listen = match (self.listen, self.local) {
             (listen, _) if !listen.is_empty() => listen,
             (_, true) => vec![Address::Unix(place(local::socket())?)],

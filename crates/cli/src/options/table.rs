@@ -150,8 +150,7 @@ pub(crate) const TABLE: &[Spec] = &[
         help: "End after so long without a session and without a connection",
         set: |settings, text| {
             let never = text == "never";
-            settings.idle_exit =
-                Some(if never { None } else { Some(values::duration(text)?) });
+            settings.idle_exit = Some(if never { None } else { Some(values::duration(text)?) });
             Ok(())
         },
     },
@@ -178,9 +177,8 @@ pub(crate) const TABLE: &[Spec] = &[
         help: "The least important line that is logged: off, error, warn, info, debug or trace",
         set: |settings, text| {
             let level = text.parse().ok().filter(|_| text.parse::<u8>().is_err());
-            let read = level.ok_or_else(|| {
-                "is not one of off, error, warn, info, debug, trace".to_owned()
-            });
+            let read = level
+                .ok_or_else(|| "is not one of off, error, warn, info, debug, trace".to_owned());
             put(&mut settings.log_level, read)
         },
     },

@@ -64,9 +64,8 @@ fn a_list_is_taken_whole_from_the_strongest_place() {
 
 #[test]
 fn a_switch_is_a_flag_alone_or_a_word() {
-    let fresh = |flags: &[&str], env: &[(&str, &str)], file: &str| {
-        settled(flags, env, file).unwrap().fresh
-    };
+    let fresh =
+        |flags: &[&str], env: &[(&str, &str)], file: &str| settled(flags, env, file).unwrap().fresh;
     let none = ("LOCKSPAN_DATA_DIR", "none");
     assert!(fresh(&["--fresh"], &[none], ""));
     assert!(fresh(&[], &[none, ("LOCKSPAN_FRESH", "1")], ""));

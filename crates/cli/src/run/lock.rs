@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use lockspan_client::{LockError, Locks, Options, OwnedReadGuard, OwnedWriteGuard};
-use lockspan_protocol::Record;
 
 use rustix::process::Signal;
 

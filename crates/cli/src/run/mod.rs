@@ -10,7 +10,9 @@ mod signals;
 mod supervise;
 mod terminal;
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -66,7 +68,7 @@ async fn under_lock(
     let child = Command::new(&args.command[0])
         .args(&args.command[1..])
         .env("LOCKSPAN_TOKEN", held.token().to_string())
-        .env("LOCKSPAN_RECORD", args.record.to_string())
+        .env("LOCKSPAN_RECORD", OsStr::from_bytes(args.record.as_bytes()))
         .env(MARK, guardian.mark())
         .process_group(0)
         .spawn()
@@ -75,8 +77,7 @@ async fn under_lock(
     guardian.started(group);
     let terminal = Terminal::open();
     let lease = args.lease;
-    let watch =
-        Watch { group, held, lease, guardian, signals, terminal, asked_to_end: false };
+    let watch = Watch { group, held, lease, guardian, signals, terminal, asked_to_end: false };
     Ok(match watch.run().await {
         Outcome::Ended(code) => ExitCode::from(code),
         Outcome::Lost => ExitCode::from(exit::LOST),
