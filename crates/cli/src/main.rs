@@ -1,5 +1,54 @@
-//! The binary.
+//! `lockspan`: a lock service, and what one does with it at a command line.
+//!
+//! | file          | command                                                                    |
+//! |---------------|----------------------------------------------------------------------------|
+//! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log                  |
+//! | `run/`        | runs a command under a lock                                                |
+//! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
+//! | `bench/`      | a load and its latencies                                                   |
+//! | `pages.rs`    | completions and manual pages                                               |
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+mod args;
+mod bench;
+mod exit;
+mod local;
+mod locks;
+mod log;
+mod options;
+mod pages;
+mod resp;
+mod run;
+mod serve;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    // Before all else: a guardian has no use for the rest, and a command waits for it.
+    if std::env::args_os().nth(1).is_some_and(|first| first == run::GUARD) {
+        return run::guard();
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(answer) => {
+            let code = if answer.use_stderr() { exit::USAGE } else { 0 };
+            let _ = answer.print();
+            return ExitCode::from(code);
+        }
+    };
+    let done = match cli.command {
+        Command::Serve(flags) => serve::main(&flags),
+        Command::Run(args) => run::main(args),
+        Command::Locks(args) => locks::main(&args),
+        Command::Bench(args) => bench::main(args),
+        Command::Completions { shell } => pages::completions(shell),
+        Command::Man { dir } => pages::manual(dir.as_deref()),
+    };
+    done.unwrap_or_else(exit::Failure::report)
+}

@@ -1,0 +1,249 @@
+//! The command line, with its help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use lockspan_protocol::Record;
+
+use crate::exit;
+use crate::options::Flags;
+use crate::values;
+
+/// Locks on data records, between processes and machines.
+#[derive(Debug, Parser)]
+#[command(name = "lockspan", version, max_term_width = 100, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lockspan run backup:nightly -- ./backup.sh     one at a time, on this machine
+  lockspan serve                                 a service on 127.0.0.1:7420
+  lockspan locks --url lockspan://127.0.0.1:7420 what is locked there";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the lock service
+    #[command(after_help = SERVE, after_long_help = SERVE)]
+    Serve(Flags),
+    /// Run a command while holding the lock of a record
+    #[command(after_help = RUN)]
+    Run(RunArgs),
+    /// Show what is locked, and who holds and waits
+    #[command(after_help = LOCKS)]
+    Locks(LocksArgs),
+    /// Put a load on a service and measure it
+    #[command(after_help = BENCH)]
+    Bench(BenchArgs),
+    /// Print the completions for a shell
+    #[command(after_help = COMPLETIONS)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write one for each command into a directory
+    #[command(after_help = MAN)]
+    Man {
+        /// Where to write lockspan.1, lockspan-run.1, ...
+        dir: Option<PathBuf>,
+    },
+}
+
+/// Where the service is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Service {
+    /// The service: local: (this user's own, started if need be), lockspan://HOST:PORT, or
+    /// unix:///path/of.sock
+    #[arg(long, value_name = "URL", env = "LOCKSPAN_URL", default_value = "local:")]
+    #[arg(hide_env_values = true)]
+    pub(crate) url: String,
+}
+
+/// `lockspan run`.
+#[derive(Args, Debug)]
+pub(crate) struct RunArgs {
+    /// Lock for reading: with other readers, without writers
+    #[arg(short, long)]
+    pub(crate) read: bool,
+    /// Lock for writing: alone (the default)
+    #[arg(short, long, conflicts_with = "read")]
+    pub(crate) write: bool,
+    /// Give up after so long; 0 tries once. Without it, wait for as long as it takes
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) wait: Option<Duration>,
+    /// How long the lock outlives this process if it can't be renewed any more
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "10s")]
+    pub(crate) lease: Duration,
+    /// The exit code for a lock that was not granted in time
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
+    pub(crate) conflict_code: u8,
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// What to lock: DATATYPE:ID, such as invoice:42
+    #[arg(value_parser = values::record)]
+    pub(crate) record: Record,
+    /// The command and its arguments, after --
+    #[arg(last = true, required = true)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// `lockspan locks`.
+#[derive(Args, Debug)]
+pub(crate) struct LocksArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only records that match, as Redis does it: * ? [a-z]
+    pub(crate) pattern: Option<String>,
+}
+
+/// `lockspan bench`.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct BenchArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// Clients, each with a session of its own
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clients)]
+    pub(crate) clients: usize,
+    /// Records that they lock, chosen at random
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = records)]
+    pub(crate) records: usize,
+    /// How many of a hundred locks are for reading
+    #[arg(long, value_name = "PERCENT", default_value = "90")]
+    #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(crate) read: u8,
+    /// For how long
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) seconds: u32,
+    /// Give each lock back at once: every one is a question to the service
+    #[arg(long)]
+    pub(crate) uncached: bool,
+}
+
+fn clients(text: &str) -> Result<usize, String> {
+    values::count(text, 10_000)
+}
+
+fn records(text: &str) -> Result<usize, String> {
+    values::count(text, 100_000_000)
+}
+
+const SERVE: &str = "\
+Each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the file that
+--config names. A flag wins over a variable, a variable over the file. An empty variable counts as
+not set; a list in a variable is divided by commas.
+
+SIGTERM or SIGINT stops it when answers are sent; a second one stops it at once.
+
+Examples:
+  lockspan serve
+  lockspan serve --listen 127.0.0.1:7420 --listen unix:/run/lockspan.sock
+  lockspan serve --data-dir none --fresh --log json      for a test
+  LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan.toml
+
+A file:
+  listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
+  data-dir = \"/var/lib/lockspan\"
+  max-lease = \"30s\"";
+
+const RUN: &str = "\
+The command runs in a process group of its own, which is the terminal's foreground group if this
+one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group. In its
+environment:
+  LOCKSPAN_RECORD  the record
+  LOCKSPAN_TOKEN   the fencing token: it is higher for each later writer. Give it to the store that
+                   the lock protects, and let the store refuse a lower one than it has seen
+  LOCKSPAN_RUN     a mark of this run
+
+Exit codes: that of the command, or 128 + n if signal n ended it; else
+   64  wrong arguments                    75  not granted in time (see -E)
+   69  no service, or it refused          76  the lock was lost while the command ran
+   70  an answer that makes no sense     126  the command can't be run
+   71  a process can't be started        127  there is no such command
+
+A lock can be lost: the service is away for longer than the lease. The group then gets SIGTERM a
+tenth of the lease before the end, and SIGKILL before anybody else can have the lock. If this
+process is killed or stopped, a guardian process kills the group in its place.
+
+What remains, and what the token is for: processes that leave the group (setsid, a daemon), a
+machine or container that is paused as a whole, and a guardian that is stopped or killed too. The
+lock is free when the command ends; what it leaves running in the background is not waited for.
+
+Examples:
+  lockspan run backup:nightly -- ./backup.sh
+  lockspan run --wait 0 cron:report -- make report       skip if it runs already
+  lockspan run -r config:site -- rsync -a site/ host:    readers share
+  lockspan run --url lockspan://127.0.0.1:7420 invoice:42 -- sh -c 'echo $LOCKSPAN_TOKEN'";
+
+const LOCKS: &str = "\
+Examples:
+  lockspan locks
+  lockspan locks 'invoice:*'
+  lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record";
+
+const BENCH: &str = "\
+A client that holds a record keeps it until another client wants it: such locks cost no message, and
+the table tells how many of a hundred they were. Latencies are from asking to having.
+
+Examples:
+  lockspan bench
+  lockspan bench --clients 8 --records 10 --read 0       writers that compete
+  lockspan bench --uncached                              what a question costs";
+
+const COMPLETIONS: &str = "\
+Examples:
+  lockspan completions bash > ~/.local/share/bash-completion/completions/lockspan
+  lockspan completions zsh > ~/.zfunc/_lockspan
+  lockspan completions fish > ~/.config/fish/completions/lockspan.fish";
+
+const MAN: &str = "\
+Examples:
+  lockspan man | man -l -
+  lockspan man ~/.local/share/man/man1";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_has_no_contradiction() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_examples_in_its_help() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n"), "{}:\n{help}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn no_line_of_the_texts_is_too_wide_for_a_page() {
+        for text in [EXAMPLES, SERVE, RUN, LOCKS, BENCH, COMPLETIONS, MAN] {
+            for line in text.lines() {
+                assert!(line.len() <= 100, "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bad_record_is_refused_with_an_example() {
+        let bad = Cli::try_parse_from(["lockspan", "run", "invoice", "--", "true"]).unwrap_err();
+        let text = bad.to_string();
+        assert!(text.contains("there is no colon; an example is invoice:42"), "{text}");
+    }
+}

@@ -1,0 +1,261 @@
+//! `lockspan locks`: what is locked, as a table or as JSON.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use lockspan_wire::Value;
+use serde_json::{Map, Value as Json, json};
+
+use crate::args::LocksArgs;
+use crate::exit::{Failure, INTERNAL, SYSTEM};
+use crate::resp::Connection;
+
+/// Records of one answer; a greater one would hold up others.
+const PART: &[u8] = b"256";
+
+/// Shows them.
+pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
+    let mut records = match Connection::open(&args.service.url)? {
+        Some(mut connection) => all(&mut connection, args.pattern.as_deref())?,
+        None => {
+            eprintln!("lockspan: your own service does not run, so nothing is locked");
+            Vec::new()
+        }
+    };
+    // A scan may show a record twice if the table changes under it.
+    records.sort_by(|one, other| one.name.cmp(&other.name));
+    records.dedup_by(|one, other| one.name == other.name);
+    let text = if args.json {
+        records.iter().map(|record| format!("{}\n", record.to_json())).collect()
+    } else {
+        table(&records)
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(bad) if bad.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>, Failure> {
+    let (mut records, mut cursor) = (Vec::new(), b"0".to_vec());
+    loop {
+        let mut command: Vec<&[u8]> = vec![b"LS.LOCKS", &cursor, b"COUNT", PART];
+        if let Some(pattern) = pattern {
+            command.extend([b"MATCH", pattern.as_bytes()]);
+        }
+        let (next, part) = connection.ask(&command).and_then(|reply| {
+            part_of(&reply).ok_or_else(|| {
+                Failure::new(INTERNAL, format!("LS.LOCKS has an unknown answer: {reply:?}"))
+            })
+        })?;
+        records.extend(part);
+        if next == b"0" {
+            return Ok(records);
+        }
+        cursor = next;
+    }
+}
+
+/// A record as the service tells of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Locked {
+    name: String,
+    state: String,
+    holders: Vec<Claim>,
+    waiters: Vec<Claim>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Claim {
+    session: String,
+    mode: String,
+    token: Option<String>,
+    revoked: Option<String>,
+}
+
+fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
+    let Value::Array(pair) = reply else { return None };
+    let [Value::Bulk(next), Value::Array(records)] = &pair[..] else { return None };
+    Some((next.to_vec(), records.iter().map(Locked::read).collect::<Option<_>>()?))
+}
+
+/// A field of a map, as text.
+fn field(map: &Value, name: &str) -> Option<String> {
+    match find(map, name)? {
+        Value::Int(number) => Some(number.to_string()),
+        Value::Bulk(bytes) | Value::Status(bytes) => Some(readable(bytes)),
+        _ => None,
+    }
+}
+
+/// Text as it is, unless it could do something to a terminal; other bytes are escaped.
+fn readable(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => bytes.escape_ascii().to_string(),
+    }
+}
+
+fn find<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
+    let Value::Map(pairs) = map else { return None };
+    let is_it = |key: &Value| matches!(key, Value::Bulk(key) if key == name);
+    pairs.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
+}
+
+impl Locked {
+    fn read(value: &Value) -> Option<Self> {
+        let claims = |name| match find(value, name)? {
+            Value::Array(claims) => claims.iter().map(Claim::read).collect(),
+            _ => None,
+        };
+        Some(Self {
+            name: field(value, "record")?,
+            state: field(value, "state")?,
+            holders: claims("holders")?,
+            waiters: claims("waiters")?,
+        })
+    }
+
+    /// Ids and tokens are text: some readers of JSON lose digits above 2^53.
+    fn to_json(&self) -> Json {
+        let claims = |claims: &[Claim]| claims.iter().map(Claim::to_json).collect::<Vec<_>>();
+        json!({
+            "record": self.name,
+            "state": self.state,
+            "holders": claims(&self.holders),
+            "waiters": claims(&self.waiters),
+        })
+    }
+}
+
+impl Claim {
+    fn read(value: &Value) -> Option<Self> {
+        Some(Self {
+            session: field(value, "session")?,
+            mode: field(value, "mode")?,
+            token: field(value, "token"),
+            revoked: field(value, "revoked"),
+        })
+    }
+
+    fn to_json(&self) -> Json {
+        let mut fields = Map::new();
+        let all = [
+            ("session", Some(&self.session)),
+            ("mode", Some(&self.mode)),
+            ("token", self.token.as_ref()),
+            ("revoked", self.revoked.as_ref()),
+        ];
+        for (name, value) in all {
+            if let Some(value) = value {
+                fields.insert(name.to_owned(), json!(value));
+            }
+        }
+        Json::Object(fields)
+    }
+}
+
+/// Mode and session of the first few, and how many more there are.
+fn short(claims: &[Claim]) -> String {
+    const SHOWN: usize = 3;
+    let shown = claims.iter().take(SHOWN).map(|claim| format!("{} {}", claim.mode, claim.session));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    match claims.len() {
+        0 => text.push('-'),
+        many if many > SHOWN => {
+            let _ = write!(text, ", {} more", many - SHOWN);
+        }
+        _ => {}
+    }
+    text
+}
+
+fn table(records: &[Locked]) -> String {
+    let head = ["RECORD", "STATE", "TOKEN", "HOLDERS", "WAITERS"].map(str::to_owned);
+    let rows = records.iter().map(|record| {
+        let token = record.holders.iter().filter_map(|holder| holder.token.clone()).max();
+        [
+            record.name.clone(),
+            record.state.clone(),
+            token.unwrap_or_else(|| "-".to_owned()),
+            short(&record.holders),
+            short(&record.waiters),
+        ]
+    });
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+    columns(&rows)
+}
+
+/// Cells in columns, two blanks between them; nothing trails.
+pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(session: u64, mode: &'static str, token: Option<i64>) -> Value {
+        let token = token.map(|token| ("token", token.into()));
+        Value::map(
+            [("session", session.into()), ("seq", 1i64.into()), ("mode", mode.into())]
+                .into_iter()
+                .chain(token),
+        )
+    }
+
+    fn answer() -> Value {
+        let record = Value::map([
+            ("record", "invoice:42".into()),
+            ("slot", 1i64.into()),
+            ("state", "alone-wanted".into()),
+            ("holders", Value::Array(vec![claim(u64::MAX, "W", Some(7))])),
+            ("waiters", Value::Array((1..6).map(|id| claim(id, "R", None)).collect())),
+        ]);
+        Value::Array(vec![Value::bulk("0"), Value::Array(vec![record])])
+    }
+
+    #[test]
+    fn the_table_shows_who_holds_and_who_waits() {
+        let (next, records) = part_of(&answer()).unwrap();
+        assert_eq!(next, b"0");
+        assert_eq!(
+            table(&records),
+            "RECORD      STATE         TOKEN  HOLDERS                 WAITERS\n\
+             invoice:42  alone-wanted  7      W 18446744073709551615  R 1, R 2, R 3, 2 more\n"
+        );
+    }
+
+    #[test]
+    fn json_keeps_every_digit() {
+        let (_, records) = part_of(&answer()).unwrap();
+        let json = records[0].to_json();
+        assert_eq!(json["record"], "invoice:42");
+        assert_eq!(json["holders"][0]["session"], "18446744073709551615");
+        assert_eq!(json["holders"][0]["token"], "7");
+        assert_eq!(json["waiters"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn names_are_shown_as_text_that_is_safe() {
+        assert_eq!(readable("straße:7".as_bytes()), "straße:7");
+        assert_eq!(readable(b"a:\x1b[2J"), r"a:\x1b[2J");
+        assert_eq!(readable(b"a:\xff"), r"a:\xff");
+    }
+
+    #[test]
+    fn an_answer_that_makes_no_sense_is_no_answer() {
+        for odd in [Value::Null, Value::Array(vec![]), Value::Array(vec![Value::Null; 2])] {
+            assert_eq!(part_of(&odd), None);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The options of `serve`, from flags, variables and a file.
+//!
+//! [`table::TABLE`] has each option once; its flag, its variable and its key of the file follow from
+//! its name. A flag wins over a variable, a variable over the file, the file over the default. A
+//! bad value is told with where it came from.
+
+mod file;
+pub(crate) mod table;
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
+use lockspan_server::{Address, Data};
+
+use crate::{local, values};
+use table::{DataDir, Kind, Settings, Spec, TABLE};
+
+/// Why the options are not usable; the text says where it was, what was wrong and what is allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bad(pub(crate) String);
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The flags as they were given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flags {
+    config: Option<PathBuf>,
+    given: Vec<(&'static str, Vec<String>)>,
+}
+
+impl Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new(CONFIG)
+            .long(CONFIG)
+            .value_name("FILE")
+            .value_parser(ValueParser::path_buf())
+            .value_hint(ValueHint::FilePath)
+            .help(format!(
+                "Read options from a TOML file: a key is a flag without its dashes [env: {}]",
+                variable(CONFIG)
+            ));
+        command.arg(config).args(TABLE.iter().map(flag))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut flags = Self::default();
+        flags.update_from_arg_matches(matches)?;
+        Ok(flags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.config = matches.get_one(CONFIG).cloned();
+        let values = |name| matches.get_many::<String>(name).map(|all| all.cloned().collect());
+        self.given =
+            TABLE.iter().filter_map(|spec| Some((spec.name, values(spec.name)?))).collect();
+        Ok(())
+    }
+}
+
+const CONFIG: &str = "config";
+
+fn flag(spec: &Spec) -> Arg {
+    let help = format!("{} [default: {}] [env: {}]", spec.help, spec.default, variable(spec.name));
+    let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help(help);
+    match spec.kind {
+        Kind::One => arg,
+        Kind::Many => arg.action(ArgAction::Append),
+        Kind::Switch => arg.num_args(0..=1).require_equals(true).default_missing_value("true"),
+    }
+}
+
+/// The variable of an option.
+fn variable(name: &str) -> String {
+    format!("LOCKSPAN_{}", name.to_uppercase().replace('-', "_"))
+}
+
+/// Where a value came from; it begins the sentence that complains about it.
+enum Origin {
+    Flag,
+    Variable,
+    File { path: PathBuf, line: usize },
+}
+
+impl Origin {
+    fn of(&self, name: &str) -> String {
+        match self {
+            Self::Flag => format!("--{name}"),
+            Self::Variable => variable(name),
+            Self::File { path, line } => format!("{}:{line}: {name}", path.display()),
+        }
+    }
+}
+
+/// Puts flags, variables and the file together. `env` looks a variable up; one that is empty counts
+/// as not set.
+pub(crate) fn settle(
+    flags: &Flags,
+    env: impl Fn(&str) -> Option<OsString>,
+) -> Result<Settings, Bad> {
+    let env = |name: &str| env(&variable(name)).filter(|value| !value.is_empty());
+    let path = flags.config.clone().or_else(|| env(CONFIG).map(PathBuf::from));
+    let entries = match &path {
+        None => Vec::new(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|bad| {
+                let from = if flags.config.is_some() { Origin::Flag } else { Origin::Variable };
+                Bad(format!("{}: can't read {}: {bad}", from.of(CONFIG), path.display()))
+            })?;
+            file::read(path, &text)?
+        }
+    };
+    let mut settings = Settings::default();
+    for spec in TABLE {
+        let given = flags.given.iter().find(|(name, _)| *name == spec.name);
+        let entry = entries.iter().find(|entry| entry.name == spec.name);
+        let (origin, values) = if let Some((_, values)) = given {
+            (Origin::Flag, values.clone())
+        } else if let Some(value) = env(spec.name) {
+            let value = value
+                .into_string()
+                .map_err(|_| Bad(format!("{}: is not text in UTF-8", variable(spec.name))))?;
+            (Origin::Variable, split(spec, &value))
+        } else if let (Some(entry), Some(path)) = (entry, &path) {
+            let origin = Origin::File { path: path.clone(), line: entry.line };
+            (origin, entry.values.clone())
+        } else {
+            continue;
+        };
+        for value in values {
+            (spec.set)(&mut settings, &value)
+                .map_err(|why| Bad(format!("{}: {value:?} {why}", origin.of(spec.name))))?;
+        }
+    }
+    check(&settings)?;
+    Ok(settings)
+}
+
+/// A variable has one text; a list in it is divided by commas.
+fn split(spec: &Spec, value: &str) -> Vec<String> {
+    match spec.kind {
+        Kind::Many => value.split(',').map(|part| part.trim().to_owned()).collect(),
+        Kind::One | Kind::Switch => vec![value.to_owned()],
+    }
+}
+
+/// What each value alone can't show.
+fn check(settings: &Settings) -> Result<(), Bad> {
+    let limits = &settings.config.protocol;
+    if limits.ttl_min > limits.ttl_max {
+        let (min, max) = (values::Span(limits.ttl_min), values::Span(limits.ttl_max));
+        return Err(Bad(format!("min-lease, {min}, is above max-lease, {max}")));
+    }
+    if settings.fresh && settings.data_dir != DataDir::None {
+        let text = "fresh is for data-dir none alone: with a directory the server knows what \
+                    was before it";
+        return Err(Bad(text.to_owned()));
+    }
+    Ok(())
+}
+
+impl Settings {
+    /// The server's configuration, with the directories that are not named found.
+    pub(crate) fn into_config(self) -> Result<lockspan_server::Config, Bad> {
+        let mut config = self.config;
+        let place =
+            |found: Result<PathBuf, local::NoPlace>| found.map_err(|bad| Bad(bad.to_string()));
+        config.listen = match (self.listen, self.local) {
+            (listen, _) if !listen.is_empty() => listen,
+            (_, true) => vec![Address::Unix(place(local::socket())?)],
+            (_, false) => config.listen,
+        };
+        config.data = match self.data_dir {
+            DataDir::None => Data::None { fresh: self.fresh },
+            DataDir::At(dir) => Data::Dir(dir),
+            DataDir::Default => {
+                let state = place(local::state_dir())?;
+                Data::Dir(if self.local { state.join("local") } else { state })
+            }
+        };
+        config.idle_exit = self.idle_exit.unwrap_or_else(|| self.local.then_some(LOCAL_IDLE));
+        Ok(config)
+    }
+}
+
+/// How long the user's own service stays when nobody uses it.
+const LOCAL_IDLE: std::time::Duration = std::time::Duration::from_secs(60);

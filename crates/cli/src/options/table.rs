@@ -1,0 +1,280 @@
+//! The table of `serve`'s options: the one place where each stands.
+
+use std::path::PathBuf;
+
+use lockspan_server::{Address, Config};
+use tracing::level_filters::LevelFilter;
+
+use crate::values;
+
+/// How often an option may be given, and whether it has a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Once.
+    One,
+    /// Any number of times: repeated flags, a list in the file, commas in a variable.
+    Many,
+    /// On or off; the flag alone turns it on.
+    Switch,
+}
+
+/// One option of `serve`: flag `--name`, variable `LOCKSPAN_NAME`, key `name` of the file.
+pub(crate) struct Spec {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    /// What stands for its value in the help.
+    pub(crate) value: &'static str,
+    /// As a person writes it, for the help.
+    pub(crate) default: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) set: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+/// Where data lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DataDir {
+    Default,
+    None,
+    At(PathBuf),
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// What the options say. `listen` and `data` of `config` follow from the rest at the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) listen: Vec<Address>,
+    pub(crate) data_dir: DataDir,
+    pub(crate) fresh: bool,
+    pub(crate) local: bool,
+    pub(crate) log: LogFormat,
+    pub(crate) log_level: LevelFilter,
+    /// `None`: not said. `Some(None)`: never.
+    pub(crate) idle_exit: Option<Option<std::time::Duration>>,
+    pub(crate) config: Config,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            data_dir: DataDir::Default,
+            fresh: false,
+            local: false,
+            log: LogFormat::Text,
+            log_level: LevelFilter::INFO,
+            idle_exit: None,
+            config: Config::default(),
+        }
+    }
+}
+
+/// Puts a value that was read into its place.
+fn put<T>(place: &mut T, read: Result<T, String>) -> Result<(), String> {
+    *place = read?;
+    Ok(())
+}
+
+/// A complaint without the value that it begins with.
+fn without(value: &str, complaint: &str) -> String {
+    let value = format!("{value:?} ");
+    complaint.strip_prefix(&value).unwrap_or(complaint).to_owned()
+}
+
+fn count(place: &mut usize, text: &str, most: usize) -> Result<(), String> {
+    put(place, values::count(text, most))
+}
+
+const MANY: usize = 100_000_000;
+
+/// Every option of `serve` but `--config`, in the order of the help.
+pub(crate) const TABLE: &[Spec] = &[
+    Spec {
+        name: "listen",
+        kind: Kind::Many,
+        value: "ADDR",
+        default: "127.0.0.1:7420",
+        help: "Where to listen: IP:PORT, or unix:/path/of.sock. May be given more than once. \
+               Port 0 takes a free one. Only addresses of this machine are allowed",
+        set: |settings, text| {
+            let bad = |bad: lockspan_server::BadAddress| without(text, &bad.to_string());
+            settings.listen.push(text.parse().map_err(bad)?);
+            Ok(())
+        },
+    },
+    Spec {
+        name: "data-dir",
+        kind: Kind::One,
+        value: "DIR|none",
+        default: "lockspan in the user's state directory",
+        help: "Where epochs and sessions are kept, so that a restart loses no lock. With none \
+               nothing is kept: after a start nothing is granted for the longest lease, since \
+               a former server's leases may still run (see --fresh)",
+        set: |settings, text| {
+            settings.data_dir = match text {
+                "" => return Err("is empty; give a directory, or none".to_owned()),
+                "none" => DataDir::None,
+                dir => DataDir::At(dir.into()),
+            };
+            Ok(())
+        },
+    },
+    Spec {
+        name: "fresh",
+        kind: Kind::Switch,
+        value: "BOOL",
+        default: "false",
+        help: "With --data-dir none: there was no server before this one whose leases may still \
+               run, so grant at once. Tokens begin anew too",
+        set: |settings, text| put(&mut settings.fresh, values::switch(text)),
+    },
+    Spec {
+        name: "local",
+        kind: Kind::Switch,
+        value: "BOOL",
+        default: "false",
+        help: "Be the user's own service behind local: URLs: listen on its Unix socket, keep \
+               data apart from the default, end when idle. Clients start it by themselves",
+        set: |settings, text| put(&mut settings.local, values::switch(text)),
+    },
+    Spec {
+        name: "idle-exit",
+        kind: Kind::One,
+        value: "TIME|never",
+        default: "never, and 60s with --local",
+        help: "End after so long without a session and without a connection",
+        set: |settings, text| {
+            let never = text == "never";
+            settings.idle_exit = Some(if never { None } else { Some(values::duration(text)?) });
+            Ok(())
+        },
+    },
+    Spec {
+        name: "log",
+        kind: Kind::One,
+        value: "text|json",
+        default: "text",
+        help: "How log lines look, on stderr",
+        set: |settings, text| {
+            settings.log = match text {
+                "text" => LogFormat::Text,
+                "json" => LogFormat::Json,
+                _ => return Err("is not one of text, json".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    Spec {
+        name: "log-level",
+        kind: Kind::One,
+        value: "LEVEL",
+        default: "info",
+        help: "The least important line that is logged: off, error, warn, info, debug or trace",
+        set: |settings, text| {
+            let level = text.parse().ok().filter(|_| text.parse::<u8>().is_err());
+            let read = level
+                .ok_or_else(|| "is not one of off, error, warn, info, debug, trace".to_owned());
+            put(&mut settings.log_level, read)
+        },
+    },
+    Spec {
+        name: "min-lease",
+        kind: Kind::One,
+        value: "TIME",
+        default: "1s",
+        help: "The shortest lease that a session may ask for",
+        set: |settings, text| put(&mut settings.config.protocol.ttl_min, lease(text)),
+    },
+    Spec {
+        name: "max-lease",
+        kind: Kind::One,
+        value: "TIME",
+        default: "1m",
+        help: "The longest lease that a session may ask for: how long others wait at most for \
+               a client that has died",
+        set: |settings, text| put(&mut settings.config.protocol.ttl_max, lease(text)),
+    },
+    Spec {
+        name: "max-sessions",
+        kind: Kind::One,
+        value: "N",
+        default: "100000",
+        help: "Sessions at a time; further ones are refused",
+        set: |settings, text| count(&mut settings.config.protocol.sessions, text, MANY),
+    },
+    Spec {
+        name: "max-records",
+        kind: Kind::One,
+        value: "N",
+        default: "16000000",
+        help: "Records at a time in each shard; acquires of further ones are refused",
+        set: |settings, text| count(&mut settings.config.protocol.records, text, MANY),
+    },
+    Spec {
+        name: "max-claims",
+        kind: Kind::One,
+        value: "N",
+        default: "1000000",
+        help: "Grants and waits of one session in each shard",
+        set: |settings, text| count(&mut settings.config.protocol.claims_per_session, text, MANY),
+    },
+    Spec {
+        name: "max-waiters",
+        kind: Kind::One,
+        value: "N",
+        default: "100000",
+        help: "Waiters in line for one record",
+        set: |settings, text| count(&mut settings.config.protocol.waiters_per_record, text, MANY),
+    },
+    Spec {
+        name: "max-connections",
+        kind: Kind::One,
+        value: "N",
+        default: "10000",
+        help: "Connections at a time; further ones are closed with a message",
+        set: |settings, text| count(&mut settings.config.connections, text, 1_000_000),
+    },
+    Spec {
+        name: "max-outbox",
+        kind: Kind::One,
+        value: "SIZE",
+        default: "8MiB",
+        help: "Bytes that may wait for a reader that is slow; then its connection is closed",
+        set: |settings, text| put(&mut settings.config.outbox, values::bytes(text)),
+    },
+    Spec {
+        name: "max-frame",
+        kind: Kind::One,
+        value: "SIZE",
+        default: "1MiB",
+        help: "The longest command",
+        set: |settings, text| put(&mut settings.config.wire.frame, values::bytes(text)),
+    },
+    Spec {
+        name: "shards",
+        kind: Kind::One,
+        value: "N",
+        default: "16",
+        help: "Tables that records are spread over; more let more processors work at a time",
+        set: |settings, text| count(&mut settings.config.shards, text, 256),
+    },
+    Spec {
+        name: "stop-grace",
+        kind: Kind::One,
+        value: "TIME",
+        default: "2s",
+        help: "How long a stop waits for clients to read what they were sent",
+        set: |settings, text| put(&mut settings.config.stop_grace, values::duration(text)),
+    },
+];
+
+fn lease(text: &str) -> Result<std::time::Duration, String> {
+    let lease = values::duration(text)?;
+    let short = lease < std::time::Duration::from_millis(100);
+    if short { Err("is too short for a lease; 100ms is the least".to_owned()) } else { Ok(lease) }
+}

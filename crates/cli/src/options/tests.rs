@@ -1,0 +1,227 @@
+//! Where options come from, and what is said of bad ones.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Command, FromArgMatches};
+
+use super::table::{LogFormat, TABLE};
+use super::*;
+
+/// The settings from flags, variables and the text of a file.
+fn settled(flags: &[&str], env: &[(&str, &str)], file: &str) -> Result<Settings, String> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lockspan.toml");
+    std::fs::write(&path, file).unwrap();
+    let command = Flags::augment_args(Command::new("serve").no_binary_name(true));
+    let matches = command.try_get_matches_from(flags).map_err(|bad| bad.to_string())?;
+    let mut flags = Flags::from_arg_matches(&matches).unwrap();
+    if !file.is_empty() {
+        flags.config = Some(path.clone());
+    }
+    let look_up = |name: &str| {
+        env.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+    };
+    let dir = format!("{}/", dir.path().display());
+    settle(&flags, look_up).map_err(|bad| bad.0.replace(&dir, ""))
+}
+
+fn lease(flags: &[&str], env: &[(&str, &str)], file: &str) -> Duration {
+    settled(flags, env, file).unwrap().config.protocol.ttl_max
+}
+
+fn complaint(flags: &[&str], env: &[(&str, &str)], file: &str) -> String {
+    settled(flags, env, file).map(drop).unwrap_err()
+}
+
+#[test]
+fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
+    let (flag, env, file) =
+        (["--max-lease", "11s"], [("LOCKSPAN_MAX_LEASE", "12s")], "max-lease = \"13s\"");
+    assert_eq!(lease(&flag, &env, file), Duration::from_secs(11));
+    assert_eq!(lease(&[], &env, file), Duration::from_secs(12));
+    assert_eq!(lease(&[], &[("LOCKSPAN_MAX_LEASE", "")], file), Duration::from_secs(13));
+    assert_eq!(lease(&[], &[], ""), Duration::from_secs(60));
+}
+
+#[test]
+fn a_list_is_taken_whole_from_the_strongest_place() {
+    let file = "listen = [\"127.0.0.1:1\", \"unix:/a\"]";
+    let listen = |flags: &[&str], env: &[(&str, &str)]| -> Vec<String> {
+        settled(flags, env, file).unwrap().listen.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(listen(&[], &[]), ["127.0.0.1:1", "unix:/a"]);
+    assert_eq!(
+        listen(&[], &[("LOCKSPAN_LISTEN", "127.0.0.1:2, unix:/b")]),
+        ["127.0.0.1:2", "unix:/b"]
+    );
+    assert_eq!(
+        listen(&["--listen", "[::1]:3", "--listen", "unix:/c"], &[("LOCKSPAN_LISTEN", "unix:/b")]),
+        ["[::1]:3", "unix:/c"]
+    );
+}
+
+#[test]
+fn a_switch_is_a_flag_alone_or_a_word() {
+    let fresh =
+        |flags: &[&str], env: &[(&str, &str)], file: &str| settled(flags, env, file).unwrap().fresh;
+    let none = ("LOCKSPAN_DATA_DIR", "none");
+    assert!(fresh(&["--fresh"], &[none], ""));
+    assert!(fresh(&[], &[none, ("LOCKSPAN_FRESH", "1")], ""));
+    assert!(fresh(&[], &[none], "fresh = true"));
+    assert!(!fresh(&["--fresh=false"], &[none], "fresh = true"));
+}
+
+#[test]
+fn a_bad_value_is_told_with_its_place() {
+    let text = "\"5x\" is not a duration; write a number and ms, s, m or h, such as 250ms or 10s";
+    assert_eq!(complaint(&["--max-lease", "5x"], &[], ""), format!("--max-lease: {text}"));
+    assert_eq!(
+        complaint(&[], &[("LOCKSPAN_MAX_LEASE", "5x")], ""),
+        format!("LOCKSPAN_MAX_LEASE: {text}")
+    );
+    assert_eq!(
+        complaint(&[], &[], "# ours\n\nmax-lease = \"5x\"\n"),
+        format!("lockspan.toml:3: max-lease: {text}")
+    );
+}
+
+#[test]
+fn a_bad_address_is_told_with_what_is_allowed() {
+    assert_eq!(
+        complaint(&["--listen", "here"], &[], ""),
+        "--listen: \"here\" is not an address: write <ip>:<port>, as in 127.0.0.1:7420, or \
+         unix:<path>"
+    );
+}
+
+#[test]
+fn bad_words_and_numbers_say_what_is_allowed() {
+    for (flags, text) in [
+        (["--log", "xml"], "--log: \"xml\" is not one of text, json"),
+        (
+            ["--log-level", "loud"],
+            "--log-level: \"loud\" is not one of off, error, warn, info, debug, trace",
+        ),
+        (["--shards", "0"], "--shards: \"0\" is not a whole number from 1 to 256"),
+        (
+            ["--max-frame", "1MB"],
+            "--max-frame: \"1MB\" is not a size; write a number of bytes, or one with KiB, MiB \
+             or GiB",
+        ),
+        (["--data-dir", ""], "--data-dir: \"\" is empty; give a directory, or none"),
+        (
+            ["--min-lease", "1ms"],
+            "--min-lease: \"1ms\" is too short for a lease; 100ms is the least",
+        ),
+    ] {
+        assert_eq!(complaint(&flags, &[], ""), text);
+    }
+}
+
+#[test]
+fn an_unknown_key_is_told_with_the_nearest() {
+    assert_eq!(
+        complaint(&[], &[], "shards = 4\nmax_leese = \"5s\""),
+        "lockspan.toml:2: there is no option \"max_leese\"; did you mean \"max-lease\"?"
+    );
+    let far = complaint(&[], &[], "[qqq]\nx = 1");
+    assert!(far.starts_with("lockspan.toml:1: there is no option \"qqq\"; there are listen, "));
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_told_with_its_line() {
+    assert_eq!(
+        complaint(&[], &[], "\nfresh = \"yes\""),
+        "lockspan.toml:2: fresh: takes true or false, without quotes"
+    );
+    assert_eq!(
+        complaint(&[], &[], "listen = 1.5"),
+        "lockspan.toml:1: listen: takes a string, or a list of strings"
+    );
+    assert_eq!(
+        complaint(&[], &[], "shards = [1]"),
+        "lockspan.toml:1: shards: takes a string or a number, as in \"N\""
+    );
+}
+
+#[test]
+fn a_file_that_is_no_toml_is_told_with_its_line() {
+    let text = complaint(&[], &[], "shards = 4\nlog = = 1\n");
+    assert!(text.starts_with("lockspan.toml:2: "), "{text}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_who_named_it() {
+    let text = complaint(&["--config", "/nowhere.toml"], &[], "");
+    assert!(text.starts_with("--config: can't read /nowhere.toml: "), "{text}");
+    let text = complaint(&[], &[("LOCKSPAN_CONFIG", "/nowhere.toml")], "");
+    assert!(text.starts_with("LOCKSPAN_CONFIG: can't read /nowhere.toml: "), "{text}");
+}
+
+#[test]
+fn what_contradicts_is_told() {
+    assert_eq!(
+        complaint(&["--min-lease", "10s", "--max-lease", "5s"], &[], ""),
+        "min-lease, 10s, is above max-lease, 5s"
+    );
+    assert!(complaint(&["--fresh"], &[], "").starts_with("fresh is for data-dir none alone"));
+}
+
+#[test]
+fn the_defaults_in_the_help_are_those_of_the_server() {
+    let plain = Settings::default();
+    for spec in TABLE {
+        if matches!(spec.name, "listen" | "data-dir" | "idle-exit") {
+            continue;
+        }
+        let mut set = Settings::default();
+        (spec.set)(&mut set, spec.default).expect(spec.name);
+        assert_eq!(format!("{set:?}"), format!("{plain:?}"), "{}", spec.name);
+    }
+    let listen = TABLE.iter().find(|spec| spec.name == "listen").map(|spec| spec.default);
+    assert_eq!(plain.config.listen.first().map(ToString::to_string).as_deref(), listen);
+}
+
+#[test]
+fn every_option_is_reached_by_all_three_ways() {
+    for spec in TABLE {
+        let value = match spec.name {
+            "listen" => "unix:/x",
+            "data-dir" => "/x",
+            "idle-exit" => "9s",
+            "log" => "json",
+            "log-level" => "warn",
+            "min-lease" => "2s",
+            "max-lease" | "stop-grace" => "50s",
+            "max-outbox" | "max-frame" => "2MiB",
+            "fresh" | "local" => "true",
+            _ => "99",
+        };
+        let none = ("LOCKSPAN_DATA_DIR", "none");
+        let none: &[_] = if spec.name == "fresh" { &[none] } else { &[] };
+        let by_flag = settled(&[&format!("--{}={value}", spec.name)], none, "").unwrap();
+        let name = variable(spec.name);
+        let by_variable = settled(&[], &[none, &[(&name, value)]].concat(), "").unwrap();
+        let quoted = if spec.kind == Kind::Switch { value.into() } else { format!("{value:?}") };
+        let by_file = settled(&[], none, &format!("{} = {quoted}", spec.name)).unwrap();
+        let plain = format!("{:?}", settled(&[], none, "").unwrap());
+        let by_flag = format!("{by_flag:?}");
+        assert_ne!(by_flag, plain, "{}", spec.name);
+        assert_eq!(by_flag, format!("{by_variable:?}"), "{}", spec.name);
+        assert_eq!(by_flag, format!("{by_file:?}"), "{}", spec.name);
+    }
+}
+
+#[test]
+fn local_moves_the_socket_and_the_data_and_ends_when_idle() {
+    let config = settled(&["--local", "--listen", "unix:/x"], &[], "").unwrap();
+    assert_eq!(config.log, LogFormat::Text);
+    let config = config.into_config().unwrap();
+    assert_eq!(config.idle_exit, Some(Duration::from_secs(60)));
+    let Data::Dir(dir) = config.data else { panic!("{:?}", config.data) };
+    assert!(dir.ends_with(PathBuf::from("lockspan/local")), "{dir:?}");
+    let config = settled(&["--local", "--idle-exit", "never", "--listen", "unix:/x"], &[], "");
+    assert_eq!(config.unwrap().into_config().unwrap().idle_exit, None);
+}

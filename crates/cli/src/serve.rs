@@ -1,0 +1,106 @@
+//! `lockspan serve`: the service until a signal, or until nobody needs it.
+
+use std::process::ExitCode;
+
+use lockspan_server::{Address, Config, Data, Server};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{info, warn};
+
+use crate::exit::{CONFIG, Failure, SYSTEM, of_signal};
+use crate::log;
+use crate::options::{self, Flags};
+
+/// Serves.
+pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
+    let bad = |bad: options::Bad| Failure::new(CONFIG, bad.to_string());
+    let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
+    log::start(&settings);
+    let config = settings.into_config().map_err(bad)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
+    let code = runtime.block_on(serve(config))?;
+    // A stop at once leaves tasks behind; nobody waits for them.
+    runtime.shutdown_background();
+    Ok(code)
+}
+
+async fn serve(config: Config) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new()
+        .map_err(|bad| Failure::new(SYSTEM, format!("can't listen to signals: {bad}")))?;
+    let data = config.data.clone();
+    let server = Server::start(config)
+        .await
+        .map_err(|bad| Failure::new(CONFIG, format!("can't start: {bad}")))?;
+    greet(server.addresses(), &data);
+    let first = tokio::select! {
+        () = server.wait() => {
+            info!("stopped: nobody needed the service any more");
+            return Ok(ExitCode::SUCCESS);
+        }
+        first = signals.next() => first,
+    };
+    info!("{}: stopping; a second signal stops at once", first.name);
+    tokio::select! {
+        () = async { server.stop().await; server.wait().await } => {
+            info!("stopped");
+            Ok(ExitCode::SUCCESS)
+        }
+        second = signals.next() => {
+            warn!("{}: stopped at once", second.name);
+            Ok(ExitCode::from(of_signal(second.number)))
+        }
+    }
+}
+
+/// The first line: where it listens, where data is, and how to try it.
+fn greet(addresses: &[Address], data: &Data) {
+    let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let data = match data {
+        Data::Dir(dir) => dir.display().to_string(),
+        Data::None { .. } => "none".to_owned(),
+    };
+    let attempt = addresses.first().map(how_to_try).unwrap_or_default();
+    info!("listening on {}; data in {data}; try: {attempt}", listen.join(", "));
+}
+
+fn how_to_try(address: &Address) -> String {
+    let (redis, url) = match address {
+        Address::Tcp(at) => {
+            (format!("redis-cli -h {} -p {}", at.ip(), at.port()), format!("lockspan://{at}"))
+        }
+        Address::Unix(path) => {
+            let path = path.display();
+            (format!("redis-cli -s {path}"), format!("unix://{path}"))
+        }
+    };
+    format!("{redis} -3 LS.LOCKS 0, or: lockspan run --url {url} demo:1 -- echo locked")
+}
+
+/// The signals that stop the service.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+struct Came {
+    name: &'static str,
+    number: i32,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) -> Came {
+        tokio::select! {
+            _ = self.terminate.recv() => Came { name: "SIGTERM", number: 15 },
+            _ = self.interrupt.recv() => Came { name: "SIGINT", number: 2 },
+        }
+    }
+}

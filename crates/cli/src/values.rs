@@ -1,0 +1,136 @@
+//! Values as people write them: durations, sizes, counts, switches, records.
+//!
+//! Each reader's error is the end of a sentence that begins with the value: it says what the value
+//! is not, and what is allowed.
+
+use std::fmt;
+use std::time::Duration;
+
+use lockspan_protocol::Record;
+
+/// Reads `250ms`, `10s`, `1.5m`, `2h`; of bare numbers only `0`, since nobody could tell its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let bad =
+        || "is not a duration; write a number and ms, s, m or h, such as 250ms or 10s".to_owned();
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
+    let (number, unit) = text.split_at(unit_at);
+    let seconds = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(bad()),
+    };
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let number: f64 = number.parse().ok().filter(|_| plain).ok_or_else(bad)?;
+    let span = Duration::try_from_secs_f64(number * seconds).ok().filter(|span| *span <= LONGEST);
+    span.ok_or_else(|| "is too long; 8760h, a year, is the most".to_owned())
+}
+
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// A duration in the shortest way that [`duration`] reads back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        match millis {
+            0 => f.write_str("0"),
+            _ if millis.is_multiple_of(3_600_000) => write!(f, "{}h", millis / 3_600_000),
+            _ if millis.is_multiple_of(60_000) => write!(f, "{}m", millis / 60_000),
+            _ if millis.is_multiple_of(1000) => write!(f, "{}s", millis / 1000),
+            _ => write!(f, "{millis}ms"),
+        }
+    }
+}
+
+/// Reads `65536`, `64KiB`, `8MiB`, `1GiB`.
+pub(crate) fn bytes(text: &str) -> Result<usize, String> {
+    let bad = || "is not a size; write a number of bytes, or one with KiB, MiB or GiB".to_owned();
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return Err(bad()),
+    };
+    let number: usize = number.parse().map_err(|_| bad())?;
+    let size = number.checked_mul(1 << shift).filter(|size| *size > 0);
+    size.ok_or_else(|| "is not a size that fits; at least 1 byte is needed".to_owned())
+}
+
+/// Reads a count from 1 up to `most`.
+pub(crate) fn count(text: &str, most: usize) -> Result<usize, String> {
+    let number = text.replace('_', "").parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("is not a whole number from 1 to {most}"))
+}
+
+/// Reads a switch.
+pub(crate) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" | "yes" | "on" => Ok(true),
+        "false" | "0" | "no" | "off" => Ok(false),
+        _ => Err("is neither true nor false".to_owned()),
+    }
+}
+
+/// Reads `<datatype>:<id>`.
+pub(crate) fn record(text: &str) -> Result<Record, String> {
+    Record::parse(text.as_bytes()).map_err(|bad| format!("{bad}; an example is invoice:42"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("0"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused_with_an_example() {
+        for bad in ["", "10", "s", "-1s", "1e3s", "1..5s", "10 s", "5x", "NaNs", "infs"] {
+            let why = duration(bad).expect_err(bad);
+            assert!(why.ends_with("such as 250ms or 10s"), "{bad}: {why}");
+        }
+        assert!(duration("99999999h").unwrap_err().contains("a year"));
+    }
+
+    #[test]
+    fn a_span_is_written_as_it_is_read() {
+        for text in ["0", "1ms", "1500ms", "10s", "1m", "90s", "2h"] {
+            assert_eq!(Span(duration(text).unwrap()).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_binary_units() {
+        assert_eq!(bytes("65536"), Ok(65536));
+        assert_eq!(bytes("64KiB"), Ok(65536));
+        assert_eq!(bytes("8MiB"), Ok(8 << 20));
+        for bad in ["", "x", "8MB", "-1", "0", "99999999999GiB"] {
+            assert!(bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_have_both_ends() {
+        assert_eq!(count("10_000", 20_000), Ok(10_000));
+        for bad in ["0", "20001", "-1", "x", ""] {
+            let why = count(bad, 20_000).expect_err(bad);
+            assert_eq!(why, "is not a whole number from 1 to 20000");
+        }
+    }
+}

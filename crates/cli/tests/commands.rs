@@ -1,0 +1,161 @@
+//! `lockspan serve`, `locks`, `bench` and the pages, as a person runs them.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::Path;
+
+use common::{Process, Service, lockspan, wait_until};
+use rustix::process::Signal;
+
+#[test]
+fn the_first_line_says_where_it_is_and_how_to_try_it() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let mut command = lockspan();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
+    let mut server = Process::start_with_log(&mut command);
+    let line = server.line();
+    let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next());
+    let address = address.unwrap_or_else(|| panic!("{line}"));
+    assert!(line.contains(&format!("data in {}", data.display())), "{line}");
+    assert!(line.contains(&format!("lockspan run --url lockspan://{address} demo:1")), "{line}");
+    assert!(line.contains("redis-cli -h 127.0.0.1 -p "), "{line}");
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"PING\r\n").unwrap();
+    let mut answer = String::new();
+    BufReader::new(&stream).read_line(&mut answer).unwrap();
+    assert_eq!(answer, "+PONG\r\n");
+    drop(stream);
+    server.signal(Signal::TERM);
+    server.line_with("SIGTERM: stopping");
+    server.line_with("stopped");
+    assert_eq!(server.code(), 0);
+}
+
+#[test]
+fn the_log_may_be_json() {
+    let mut command = lockspan();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh"]);
+    let mut server = Process::start_with_log(command.env("LOCKSPAN_LOG", "json"));
+    let line: serde_json::Value = serde_json::from_str(&server.line()).unwrap();
+    assert_eq!(line["level"], "INFO");
+    assert!(line["message"].as_str().unwrap().starts_with("listening on 127.0.0.1:"), "{line}");
+    server.signal(Signal::INT);
+    assert_eq!(server.code(), 0);
+}
+
+#[test]
+fn listening_beyond_this_machine_is_refused() {
+    let mut command = lockspan();
+    command.args(["serve", "--listen", "0.0.0.0:0", "--data-dir", "none", "--fresh"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(78), "{text}");
+    assert!(text.contains("0.0.0.0") && text.contains("SSH tunnel"), "{text}");
+}
+
+#[test]
+fn a_bad_option_ends_with_its_place_and_a_code() {
+    let output = lockspan().arg("serve").env("LOCKSPAN_SHARDS", "many").output().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+    let text = String::from_utf8(output.stderr).unwrap();
+    let expected = "lockspan: LOCKSPAN_SHARDS: \"many\" is not a whole number from 1 to 256\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn the_users_own_service_is_private_and_ends_when_idle() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = lockspan();
+    command.args(["serve", "--local", "--idle-exit", "300ms"]);
+    command.env("XDG_RUNTIME_DIR", home.path()).env("XDG_STATE_HOME", home.path());
+    let mut server = Process::start_with_log(&mut command);
+    let socket = home.path().join("lockspan/lock.sock");
+    let line = server.line_with("listening on");
+    assert!(line.contains(&format!("unix:{}", socket.display())), "{line}");
+    let data = home.path().join("lockspan/local");
+    assert!(line.contains(&format!("data in {}", data.display())), "{line}");
+    server.line_with("nobody needed the service");
+    assert_eq!(server.code(), 0);
+    wait_until("the socket is gone", || !socket.exists());
+}
+
+#[test]
+fn locks_are_shown_with_holders_and_waiters() {
+    let service = Service::start();
+    assert_eq!(service.tell(&["locks"]).lines().count(), 1, "a head and nothing else");
+    let mut holder = Process::start(&mut service.run(&["show:1"], "echo held; sleep 1000"));
+    holder.line_with("held");
+    let mut reader = Process::start(&mut service.run(&["-r", "show:2"], "echo held; sleep 1000"));
+    reader.line_with("held");
+    let _waiter = Process::start(&mut service.run(&["show:1"], "true"));
+    let find = |name: &str| -> serde_json::Value {
+        let text = service.tell(&["locks", "--json", name]);
+        let line = text.lines().next().unwrap_or("null");
+        serde_json::from_str(line).unwrap()
+    };
+    wait_until("the waiter is in line", || find("show:1")["waiters"][0]["mode"] == "W");
+    assert_eq!(find("show:1")["holders"][0]["mode"], "W");
+    assert_eq!(find("show:2")["holders"][0]["mode"], "R");
+    assert_eq!(find("nothing:*"), serde_json::Value::Null);
+    let table = service.tell(&["locks", "show:*"]);
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows[0].starts_with("RECORD  STATE"), "{table}");
+    assert!(rows[1].starts_with("show:1") && rows[2].starts_with("show:2"), "{table}");
+}
+
+#[test]
+fn a_service_that_is_not_there_is_told() {
+    let command = |url: &str| lockspan().args(["locks", "--url", url]).output().unwrap();
+    let output = command("unix:///nowhere/lock.sock");
+    assert_eq!(output.status.code(), Some(69));
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.starts_with("lockspan: can't connect to unix:///nowhere/lock.sock: "), "{text}");
+    let output = command("http://x");
+    assert_eq!(output.status.code(), Some(64));
+}
+
+#[test]
+fn a_bench_ends_with_a_table() {
+    let service = Service::start();
+    for words in [
+        &["bench", "--clients", "2", "--records", "10", "--seconds", "1"][..],
+        &["bench", "--clients", "2", "--records", "10", "--seconds", "1", "--uncached"],
+    ] {
+        let text = service.tell(words);
+        assert!(text.contains("p99.9"), "{text}");
+        let all = text.lines().find(|line| line.starts_with("all")).expect("a row for all");
+        let locks: u64 = all.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!(locks > 0, "{text}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_made() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = lockspan().args(["completions", shell]).output().unwrap();
+        assert!(String::from_utf8(output.stdout).unwrap().contains("max-lease"), "{shell}");
+    }
+    let page = lockspan().arg("man").output().unwrap();
+    assert!(String::from_utf8(page.stdout).unwrap().contains(".TH lockspan"));
+    let dir = tempfile::tempdir().unwrap();
+    let done = lockspan().arg("man").arg(dir.path()).status().unwrap();
+    assert!(done.success());
+    for page in ["lockspan.1", "lockspan-run.1", "lockspan-serve.1"] {
+        assert!(Path::exists(&dir.path().join(page)), "{page}");
+    }
+}
+
+#[test]
+fn help_tells_of_every_way_to_set_an_option() {
+    let output = lockspan().args(["serve", "--help"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    for part in ["--max-lease <TIME>", "LOCKSPAN_MAX_LEASE", "max-lease = \"30s\""] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
