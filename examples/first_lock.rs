@@ -1,54 +1,46 @@
-//! A map that many threads read and some change, behind the fair read-write lock.
+//! A record that is held, released, and taken again without a call.
 //!
 //! Run: `cargo run -p lockspan-examples --bin first_lock`
 //!
-//! You will see that no sale was lost, that no reader ever saw a half-made change, and what
-//! `downgrade` is for. The lock's calls are those of the `lock_api` crate, as in parking_lot.
+//! Without an argument the whole service is inside this program; with a URL, such as
+//! `lockspan://127.0.0.1:7420` or `local:`, it is that service.
 #![forbid(unsafe_code)]
 
-use std::thread;
-use std::time::Duration;
+use std::error::Error;
 
-use lockspan::thread::fair::{RwLock, RwLockWriteGuard};
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory:".to_owned());
+    let locks = lockspan::connect(&url).await?;
 
-/// Apples move from the shelf to the basket; together there are always 1000.
-struct Shop {
-    shelf: u32,
-    basket: u32,
-}
+    // A record is a datatype and an id.
+    let invoice = locks.record("invoice", "42")?;
 
-static SHOP: RwLock<Shop> = RwLock::new(Shop { shelf: 1000, basket: 0 });
+    let held = invoice.write().await?;
+    println!("held: {:?}, valid: {}", held.record().name().to_string(), held.is_valid());
+    let first = held.token();
+    drop(held);
 
-fn main() {
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for _ in 0..200 {
-                    let mut shop = SHOP.write();
-                    shop.shelf -= 1;
-                    shop.basket += 1;
-                }
-            });
-            scope.spawn(|| {
-                for _ in 0..200 {
-                    let shop = SHOP.read();
-                    assert_eq!(shop.shelf + shop.basket, 1000, "a half-made change");
-                }
-            });
-        }
-    });
-    let shop = SHOP.read();
-    println!("shelf {}, basket {}", shop.shelf, shop.basket);
+    // Nobody else wanted it, so this node still has it: no message, and the same token.
+    let asked = locks.stats().acquires;
+    let held = invoice.write().await?;
+    println!(
+        "again: same token {}, calls {}",
+        held.token() == first,
+        locks.stats().acquires - asked
+    );
+    drop(held);
 
-    // A reader is inside, so a writer can't come in; it need not wait for ever either.
-    let refused = SHOP.try_write_for(Duration::from_millis(10)).is_none();
-    println!("a writer beside a reader: {}", if refused { "refused" } else { "let in" });
-    drop(shop);
-
-    // Change, then go on reading what was just written, with no gap for another writer.
-    let mut shop = SHOP.write();
-    shop.shelf += shop.basket;
-    shop.basket = 0;
-    let shop = RwLockWriteGuard::downgrade(shop);
-    println!("shelf {} as a reader, beside others: {}", shop.shelf, SHOP.try_read().is_some());
+    // Another node wants it. It is taken back from us, and its token is higher than ours.
+    let other = lockspan::connect(&url).await?;
+    let theirs = other.record("invoice", "42")?;
+    let held = theirs.write().await?;
+    println!("the other node: higher token {}", held.token() > first);
+    match invoice.try_read().await? {
+        Some(_) => println!("we read beside a writer?"),
+        None => println!("we: not while it writes"),
+    }
+    drop(held);
+    println!("we: {}", if invoice.try_read().await?.is_some() { "now we read" } else { "no" });
+    Ok(())
 }

@@ -52,6 +52,16 @@ pub(crate) struct File {
 }
 
 impl Workspace {
+    /// The interpreter with the Python packages of the tests.
+    pub(crate) fn python(&self) -> PathBuf {
+        self.target.join("tools/python/bin/python")
+    }
+
+    /// The folder with the Node.js packages of the tests.
+    pub(crate) fn node(&self) -> PathBuf {
+        self.target.join("tools/node")
+    }
+
     /// Asks Cargo about the workspace that this program was built from.
     pub(crate) fn find() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");

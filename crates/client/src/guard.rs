@@ -84,8 +84,8 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         Guard::new(record, pass, token)
     }
 
-    /// The fencing token. A store that is written under this record should remember the highest token
-    /// that it has seen with a *write*, and refuse a write with a lower one.
+    /// The fencing token. A store that is written under this record should remember the highest
+    /// token that it has seen with a *write*, and refuse a write with a lower one.
     #[must_use]
     pub fn token(&self) -> Token {
         self.token

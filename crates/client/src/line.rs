@@ -1,8 +1,8 @@
 //! The line for one record on this node: who waits, what the node was granted, what is wanted back.
 //!
 //! Stands behind a mutex beside the record's [`Gate`]. Threads that find the gate shut get in line;
-//! threads that leave a watched gate look after the line. It lets them in, opens and shuts the gate,
-//! and says what the head of the line needs from the server.
+//! threads that leave a watched gate look after the line. It lets them in, opens and shuts the
+//! gate, and says what the head of the line needs from the server.
 //!
 //! Who is next: an upgrader goes before everybody, once it is alone. Otherwise it is the head of
 //! the line, and with a reader all readers up to the first writer; but when a writer has left, the
@@ -20,8 +20,8 @@
 //! - **I1** The gate is open only for what `opened` covers, and never while it drains.
 //! - **I2** `wanted` is what the cache was told last, and not yet answered.
 //! - **I3** Whoever is answered is not in line any more; an answer is taken once, or given back.
-//! - **I4** Somebody who waits is in the way of somebody inside, of a drain or of what is wanted, or
-//!   was woken to try.
+//! - **I4** Somebody who waits is in the way of somebody inside, of a drain or of what is wanted,
+//!   or was woken to try.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

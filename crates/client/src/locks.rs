@@ -97,8 +97,8 @@ impl Locks {
         self.handle.node.give_back_idle();
     }
 
-    /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when the
-    /// server has heard it, or with [`CloseUnknown`] when it does not answer.
+    /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when
+    /// the server has heard it, or with [`CloseUnknown`] when it does not answer.
     pub async fn close(self) -> Result<(), CloseUnknown> {
         task::close(&self.handle.node).await
     }

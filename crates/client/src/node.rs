@@ -8,8 +8,8 @@
 //! 3. the outbox of the way.
 //!
 //! A thread that finds in a line that the cache has to be told something lets go of the line, takes
-//! the core, and looks at the line again ([`Node::settle`]): what it tells the cache is what is true
-//! then. Wakers are called with nothing held.
+//! the core, and looks at the line again ([`Node::settle`]): what it tells the cache is what is
+//! true then. Wakers are called with nothing held.
 //!
 //! # Why no stale guard is good
 //!
@@ -49,6 +49,8 @@ pub(crate) const SERVER: ServerId = ServerId(0);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
     pub(crate) caching: bool,
+    /// How much earlier the lease is over than it must be.
+    pub(crate) margin: std::time::Duration,
     /// After how long an unused record goes back.
     pub(crate) idle: std::time::Duration,
     /// Beyond this number of records the least recently used go back.
@@ -132,7 +134,8 @@ impl Node {
         Tick(self.until.load(Ordering::Acquire))
     }
 
-    /// Whether somebody who is in is in with a lease that stands. The order matters, see the module.
+    /// Whether somebody who is in is in with a lease that stands. The order matters, see the
+    /// module.
     #[inline]
     pub(crate) fn stands(&self, entry: &Entry, pass: Pass) -> Option<Tick> {
         let until = self.until();
@@ -175,8 +178,8 @@ impl Node {
         });
     }
 
-    /// Takes the core, does something, works off what follows, wakes whom it concerns and sends what
-    /// is to be sent.
+    /// Takes the core, does something, works off what follows, wakes whom it concerns and sends
+    /// what is to be sent.
     pub(crate) fn with_core<R>(
         &self,
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
@@ -412,7 +415,10 @@ impl Node {
                 core.touched.push(entry);
             }
             Output::Refused { record, why } => self.refused(core, &record, why, wakes),
-            Output::Lease { until, .. } => self.until.store(until.0, Ordering::Release),
+            Output::Lease { until, .. } => {
+                let margin = u64::try_from(self.habits.margin.as_micros()).unwrap_or(u64::MAX);
+                self.until.store(until.0.saturating_sub(margin), Ordering::Release);
+            }
             Output::Locate { .. } => {
                 core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
             }

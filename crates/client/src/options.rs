@@ -31,6 +31,7 @@ use crate::{local, url};
 #[derive(Clone, Debug)]
 pub struct Options {
     lease: Duration,
+    margin: Duration,
     stay: StayLimits,
     handoff: Handoff,
     caching: bool,
@@ -52,6 +53,7 @@ impl Options {
     pub fn new() -> Self {
         Self {
             lease: Duration::from_secs(10),
+            margin: Duration::ZERO,
             stay: StayLimits::default(),
             handoff: Handoff::Direct,
             caching: true,
@@ -68,6 +70,14 @@ impl Options {
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
+    }
+
+    /// How much earlier than that tenth this node stops using its records. Nothing unless told;
+    /// more where clocks are worse than 5 % or work goes on for a while after the guard was looked
+    /// at.
+    #[must_use]
+    pub fn margin(self, margin: Duration) -> Self {
+        Self { margin, ..self }
     }
 
     /// How long this node's threads may keep a record that others wait for: at most so many turns
@@ -103,8 +113,8 @@ impl Options {
         Self { max_cached, ..self }
     }
 
-    /// How long [`Record::try_read`](crate::Record::try_read) and `try_write` give other nodes to hand
-    /// over what they do not use. 100 ms unless told.
+    /// How long [`Record::try_read`](crate::Record::try_read) and `try_write` give other nodes to
+    /// hand over what they do not use. 100 ms unless told.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { try_for: time, ..self }
@@ -170,13 +180,23 @@ impl Options {
     }
 
     fn habits(&self) -> Habits {
-        Habits { caching: self.caching, idle: self.idle, max_cached: self.max_cached }
+        let &Self { caching, idle, max_cached, margin, .. } = self;
+        Habits { caching, idle, max_cached, margin }
     }
 
     fn config(&self) -> Result<Config, ConnectError> {
         if self.lease < Duration::from_millis(10) {
             return Err(ConnectError::BadOption {
                 what: format!("a lease of {:?} is too short; 10 ms is the least", self.lease),
+            });
+        }
+        if self.margin >= self.lease / 2 {
+            return Err(ConnectError::BadOption {
+                what: format!(
+                    "a margin of {:?} leaves too little of a lease of {:?}; \
+                     it has to be below half",
+                    self.margin, self.lease
+                ),
             });
         }
         let mut drawn = [0; 8];

@@ -19,8 +19,9 @@ use crate::node::Node;
 
 /// One record: `<datatype>:<id>`, to be held for reading or for writing.
 ///
-/// A handle: cheap to clone, and to be kept where the record is used again and again, since it saves
-/// the search by name. While the node has the record cached, taking and leaving it makes no call.
+/// A handle: cheap to clone, and to be kept where the record is used again and again, since it
+/// saves the search by name. While the node has the record cached, taking and leaving it makes no
+/// call.
 #[derive(Clone)]
 pub struct Record {
     pub(crate) handle: Arc<Handle>,

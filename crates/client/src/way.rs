@@ -59,7 +59,8 @@ struct Waiting {
 }
 
 impl Outbox {
-    /// What is said while there is no connection is not kept: the cache says it again when there is.
+    /// What is said while there is no connection is not kept: the cache says it again when there
+    /// is.
     fn put(&self, session: SessionId, message: &ToServer) {
         let mut waiting = lock(&self.0);
         if waiting.stream.is_some() {

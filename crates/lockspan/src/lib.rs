@@ -10,7 +10,7 @@
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host:7420  unix:///path
+//! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host  unix:///path
 //! let invoice = locks.record("invoice", "42")?;
 //! let held = invoice.write().await?;
 //! println!("the store may refuse tokens below {}", held.token());

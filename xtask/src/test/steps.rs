@@ -60,7 +60,11 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     // Its unchanged binary runs under the preload library; `nm` reads what the libraries export.
     tools::program("openssl version", "openssl")?;
     tools::program("nm --version", "binutils")?;
-    passed("rustfmt, clippy, cc, c++, openssl, nm")
+    // Strangers that talk to the server, and a peer of the benchmarks.
+    tools::program("redis-cli --version", "redis-tools")?;
+    tools::python(workspace)?;
+    tools::node(workspace)?;
+    passed("rustfmt, clippy, cc, c++, openssl, nm, redis-cli, redis-py, node-redis")
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {
@@ -96,11 +100,13 @@ fn docs(_: &Workspace) -> Result<Done> {
     passed("all packages")
 }
 
-fn tests(_: &Workspace) -> Result<Done> {
+fn tests(workspace: &Workspace) -> Result<Done> {
     let runner =
         if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
     // The simulator has a step of its own, optimised.
-    Cmd::new(runner).args(["--workspace", "--exclude", "sim"]).run()?;
+    let tests = Cmd::new(runner).args(["--workspace", "--exclude", "sim"]);
+    let tests = tests.env("LOCKSPAN_PYTHON", workspace.python());
+    tests.env("LOCKSPAN_NODE", workspace.node()).run()?;
     Cmd::new("cargo test --workspace --doc").run()?;
     passed(format!("`{runner}`, then the documentation tests"))
 }
@@ -166,7 +172,8 @@ fn examples(workspace: &Workspace) -> Result<Done> {
         ensure!(programs.contains(&name), "{} belongs to no example", path.display());
     }
     for name in &programs {
-        let printed = Cmd::new("cargo run --quiet -p lockspan-examples --bin").arg(name).read()?;
+        let run = Cmd::new("cargo run --quiet -p lockspan-examples --bin").arg(name);
+        let printed = run.env("LOCKSPAN_PYTHON", workspace.python()).read()?;
         let path = expected.join(format!("{name}.txt"));
         let promised = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
         if printed != promised {

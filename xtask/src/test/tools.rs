@@ -41,6 +41,39 @@ pub(super) fn program(probe: &str, package: &str) -> Result<()> {
     Ok(())
 }
 
+/// A Python with redis-py, in a folder of its own.
+pub(super) fn python(workspace: &Workspace) -> Result<()> {
+    let python = workspace.python();
+    let probe = || Cmd::program(&python).args(["-c", "import redis"]).works();
+    if probe() {
+        return Ok(());
+    }
+    let folder = workspace.target.join("tools/python");
+    let make = || Cmd::new("python3 -m venv").arg(&folder).run();
+    if make().is_err() {
+        apt_install(&["python3", "python3-venv"])?;
+        make()?;
+    }
+    Cmd::program(folder.join("bin/pip")).args(["install", "--quiet", "redis"]).run()?;
+    ensure!(probe(), "{} still can't import redis", python.display());
+    Ok(())
+}
+
+/// Node.js with node-redis, in a folder of its own.
+pub(super) fn node(workspace: &Workspace) -> Result<()> {
+    program("node --version", "nodejs")?;
+    let folder = workspace.node();
+    let probe = || Cmd::new("node -e").arg("require('redis')").dir(&folder).works();
+    fs::create_dir_all(&folder)?;
+    if probe() {
+        return Ok(());
+    }
+    program("npm --version", "npm")?;
+    Cmd::new("npm install --no-audit --no-fund --silent redis").dir(&folder).run()?;
+    ensure!(probe(), "node in {} still can't load redis", folder.display());
+    Ok(())
+}
+
 /// Debian's packages, as root; otherwise says what to install.
 pub(super) fn apt_install(packages: &[&str]) -> Result<()> {
     let by_hand = format!("apt-get install {}", packages.join(" "));

@@ -1,8 +1,8 @@
 //! The options of `serve`, from flags, variables and a file.
 //!
-//! [`table::TABLE`] has each option once; its flag, its variable and its key of the file follow from
-//! its name. A flag wins over a variable, a variable over the file, the file over the default. A
-//! bad value is told with where it came from.
+//! [`table::TABLE`] has each option once; its flag, its variable and its key of the file follow
+//! from its name. A flag wins over a variable, a variable over the file, the file over the default.
+//! A bad value is told with where it came from.
 
 mod file;
 pub(crate) mod table;

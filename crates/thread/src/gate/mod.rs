@@ -1,9 +1,9 @@
 //! A read-write lock that a keeper opens and shuts: the fast path of a record that is cached.
 //!
 //! Threads go in and out with one compare-and-swap each, as long as the keeper has opened the gate
-//! for what they want. The keeper stands beside it, behind a lock of its own with a line of waiters,
-//! and is called only when the gate is shut for somebody, or when somebody leaves a gate that it
-//! watches. The gate knows no queue and no data, and never waits.
+//! for what they want. The keeper stands beside it, behind a lock of its own with a line of
+//! waiters, and is called only when the gate is shut for somebody, or when somebody leaves a gate
+//! that it watches. The gate knows no queue and no data, and never waits.
 //!
 //! # The word
 //!
@@ -36,7 +36,7 @@
 //!
 //! | id | from → to | call | ordering | pairs with |
 //! |----|-----------|------|----------|------------|
-//! | T1 | open for it, not excluded → in | [`Gate::enter`], [`Gate::admit`] | Acquire | T2, T3, T5 |
+//! | T1 | open, not excluded → in | [`Gate::enter`], [`Gate::admit`] | Acquire | T2, T3, T5 |
 //! | T2 | in → out | [`Gate::leave`] | Release | T1, T4, T6 |
 //! | T3 | bits → other bits | [`Gate::open`] | Release | T1 |
 //! | T4 | only reader → `WRITER` | [`Gate::upgrade`] | Acquire | T2 |
@@ -45,8 +45,8 @@
 //! | T7 | → next generation, empty, shut | [`Gate::lose`] | Relaxed | – |
 //!
 //! T3 publishes what belongs to the opening, such as a token. T7 publishes nothing: who must see a
-//! later value of something only together with the new generation stores that value afterwards, with
-//! release, and reads the generation after it.
+//! later value of something only together with the new generation stores that value afterwards,
+//! with release, and reads the generation after it.
 
 #[cfg(all(test, lockspan_loom))]
 mod loom;
@@ -165,7 +165,8 @@ impl Gate {
         self.go_in(how, opened)
     }
 
-    /// Lets somebody in through a gate that may be shut, if nobody is in the way (T1). The keeper's.
+    /// Lets somebody in through a gate that may be shut, if nobody is in the way (T1). The
+    /// keeper's.
     pub fn admit(&self, how: Use) -> Option<Pass> {
         self.go_in(how, 0)
     }
