@@ -74,7 +74,7 @@ pub(crate) struct RunArgs {
     /// Lock for writing: alone (the default)
     #[arg(short, long, conflicts_with = "read")]
     pub(crate) write: bool,
-    /// Give up after so long; 0 tries once. Without it, wait for as long as it takes
+    /// Give up after so long; 0 tries once, which takes a tenth of a second at most. Without it, wait for as long as it takes
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) wait: Option<Duration>,
     /// How long the lock outlives this process if it can't be renewed any more

@@ -13,7 +13,6 @@
 mod args;
 mod bench;
 mod exit;
-mod local;
 mod locks;
 mod log;
 mod options;
@@ -21,6 +20,7 @@ mod pages;
 mod resp;
 mod run;
 mod serve;
+mod state;
 mod values;
 
 use std::process::ExitCode;
