@@ -8,7 +8,6 @@ mod common;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -36,7 +35,7 @@ impl Screen {
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait", "bash", "-c", script]).env("L", run);
         command.stdin(theirs.try_clone().unwrap()).stderr(theirs.try_clone().unwrap());
-        let keys = File::from(OwnedFd::from(ours));
+        let keys = File::from(ours);
         let shown = pieces(keys.try_clone().unwrap());
         let process = Process::start_on(command.stdout(Stdio::from(theirs)));
         Self { keys, shown, text: String::new(), process }
