@@ -11,8 +11,8 @@
 //! | `until MICROS` | the lease ends then, by `CLOCK_BOOTTIME`: kill the group if it passes    |
 //! | `bye`          | all is well; end                                                        |
 //!
-//! The end of the pipe without `bye` means that we died: it kills the group. If the group's number
-//! had not arrived yet, it looks for the mark.
+//! The end of the pipe without `bye` means that we died: it kills the group. If it has to kill before
+//! the group's number has arrived, it looks for the mark.
 
 use std::fs;
 use std::io::{self, PipeWriter, Read, Write};
@@ -152,9 +152,14 @@ impl Watch {
         }
     }
 
+    /// Kills the group; if its number has not arrived, it is looked for.
     fn kill(&self) {
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, Signal::KILL);
+        match (self.group, &self.mark) {
+            (Some(group), _) => {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            (None, Some(mark)) => kill_marked(mark, Duration::from_secs(1)),
+            (None, None) => {}
         }
     }
 }
@@ -170,7 +175,7 @@ pub(crate) fn main() -> ExitCode {
             watch.until = None;
             continue;
         }
-        match readable(left.filter(|_| watch.group.is_some())) {
+        match readable(left) {
             Ok(false) => {}
             Ok(true) => match lines.read(&mut io::stdin().lock(), |line| watch.hear(line)) {
                 Ok(0) => break,
@@ -184,11 +189,7 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    match (&watch.group, &watch.mark) {
-        (Some(_), _) => watch.kill(),
-        (None, Some(mark)) => kill_marked(mark, Duration::from_secs(1)),
-        (None, None) => {}
-    }
+    watch.kill();
     ExitCode::SUCCESS
 }
 
