@@ -13,7 +13,6 @@
 mod args;
 mod bench;
 mod exit;
-mod local;
 mod locks;
 mod log;
 mod options;
@@ -21,28 +20,35 @@ mod pages;
 mod resp;
 mod run;
 mod serve;
+mod state;
 mod values;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Cli, Command};
+use args::{Cli, Command, RunCli, RunCommand};
 
 fn main() -> ExitCode {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
     // Before all else: a guardian has no use for the rest, and a command waits for it.
-    if std::env::args_os().nth(1).is_some_and(|first| first == run::GUARD) {
+    if first == run::GUARD {
         return run::guard();
     }
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let parsed = if first == "run" {
+        RunCli::try_parse().map(|RunCli { command: RunCommand::Run(args) }| Command::Run(args))
+    } else {
+        Cli::try_parse().map(|cli| cli.command)
+    };
+    let command = match parsed {
+        Ok(command) => command,
         Err(answer) => {
             let code = if answer.use_stderr() { exit::USAGE } else { 0 };
             let _ = answer.print();
             return ExitCode::from(code);
         }
     };
-    let done = match cli.command {
+    let done = match command {
         Command::Serve(flags) => serve::main(&flags),
         Command::Run(args) => run::main(args),
         Command::Locks(args) => locks::main(&args),

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use lockspan_client::local;
 use lockspan_wire::{FromServer, Value, WireLimits, put_command, take_from_server};
 
 use crate::exit::{Failure, INTERNAL, UNAVAILABLE, USAGE};
-use crate::local;
 
 /// A connection that speaks RESP3.
 pub(crate) struct Connection {

@@ -18,7 +18,7 @@ fn the_first_line_says_where_it_is_and_how_to_try_it() {
     let mut command = lockspan();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data);
     let mut server = Process::start_with_log(&mut command);
-    let line = server.line();
+    let line = server.line_with("listening on");
     let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next());
     let address = address.unwrap_or_else(|| panic!("{line}"));
     assert!(line.contains(&format!("data in {}", data.display())), "{line}");
@@ -41,7 +41,7 @@ fn the_log_may_be_json() {
     let mut command = lockspan();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh"]);
     let mut server = Process::start_with_log(command.env("LOCKSPAN_LOG", "json"));
-    let line: serde_json::Value = serde_json::from_str(&server.line()).unwrap();
+    let line: serde_json::Value = serde_json::from_str(&server.line_with("listening")).unwrap();
     assert_eq!(line["level"], "INFO");
     assert!(line["message"].as_str().unwrap().starts_with("listening on 127.0.0.1:"), "{line}");
     server.signal(Signal::INT);

@@ -8,7 +8,6 @@ mod common;
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -36,7 +35,7 @@ impl Screen {
         let mut command = Command::new("setsid");
         command.args(["--ctty", "--wait", "bash", "-c", script]).env("L", run);
         command.stdin(theirs.try_clone().unwrap()).stderr(theirs.try_clone().unwrap());
-        let keys = File::from(OwnedFd::from(ours));
+        let keys = File::from(ours);
         let shown = pieces(keys.try_clone().unwrap());
         let process = Process::start_on(command.stdout(Stdio::from(theirs)));
         Self { keys, shown, text: String::new(), process }
@@ -111,9 +110,10 @@ fn control_c_reaches_the_command_once() {
 #[test]
 fn control_c_ends_a_command_that_does_not_mind() {
     let service = Service::start();
-    let script = "trap : INT; $L tty:3 -- sh -c 'echo ready; sleep 1000'; echo code-$?";
-    let mut screen = Screen::start(&service, script);
-    screen.see("ready");
+    let mut screen = Screen::start(&service, "trap : INT; $L tty:3 -- cat; echo code-$?");
+    screen.press("hello\n");
+    // Once as the terminal's echo, once from the command, which therefore runs.
+    screen.see("hello\r\nhello\r\n");
     screen.press("\x03");
     screen.see("code-130");
 }

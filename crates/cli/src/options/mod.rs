@@ -15,9 +15,10 @@ use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
+use lockspan_client::local;
 use lockspan_server::{Address, Data};
 
-use crate::{local, values};
+use crate::{state, values};
 use table::{DataDir, Kind, Settings, Spec, TABLE};
 
 /// Why the options are not usable; the text says where it was, what was wrong and what is allowed.
@@ -177,18 +178,23 @@ impl Settings {
     /// The server's configuration, with the directories that are not named found.
     pub(crate) fn into_config(self) -> Result<lockspan_server::Config, Bad> {
         let mut config = self.config;
-        let place =
-            |found: Result<PathBuf, local::NoPlace>| found.map_err(|bad| Bad(bad.to_string()));
         config.listen = match (self.listen, self.local) {
             (listen, _) if !listen.is_empty() => listen,
-            (_, true) => vec![Address::Unix(place(local::socket())?)],
+            (_, true) => {
+                let socket = local::socket().map_err(|bad| Bad(bad.to_string()))?;
+                vec![Address::Unix(socket)]
+            }
             (_, false) => config.listen,
         };
         config.data = match self.data_dir {
             DataDir::None => Data::None { fresh: self.fresh },
             DataDir::At(dir) => Data::Dir(dir),
             DataDir::Default => {
-                let state = place(local::state_dir())?;
+                let state = state::dir(|name| std::env::var_os(name)).ok_or_else(|| {
+                    let text = "neither XDG_STATE_HOME nor HOME says where your data should be; \
+                                name a directory with --data-dir";
+                    Bad(text.to_owned())
+                })?;
                 Data::Dir(if self.local { state.join("local") } else { state })
             }
         };

@@ -11,8 +11,8 @@
 //! | `until MICROS` | the lease ends then, by `CLOCK_BOOTTIME`: kill the group if it passes    |
 //! | `bye`          | all is well; end                                                        |
 //!
-//! The end of the pipe without `bye` means that we died: it kills the group. If the group's number
-//! had not arrived yet, it looks for the mark.
+//! The end of the pipe without `bye` means that we died: it kills the group. If it has to kill before
+//! the group's number has arrived, it looks for the mark.
 
 use std::fs;
 use std::io::{self, PipeWriter, Read, Write};
@@ -38,6 +38,8 @@ pub(crate) struct Guardian {
     process: Child,
     pipe: PipeWriter,
     mark: String,
+    /// The last that it was told.
+    until: Duration,
 }
 
 impl Guardian {
@@ -55,7 +57,7 @@ impl Guardian {
         // A guardian that was stopped must not stop us: then a message is left out.
         rustix::io::ioctl_fionbio(&pipe, true)?;
         let mark = format!("{}-{}", std::process::id(), now().as_nanos());
-        Ok(Self { process, pipe, mark })
+        Ok(Self { process, pipe, mark, until: Duration::ZERO })
     }
 
     /// What `LOCKSPAN_RUN` is to be.
@@ -65,8 +67,9 @@ impl Guardian {
 
     /// To be said before the command is started.
     pub(crate) fn about_to_start(&mut self, left: Duration) {
-        let line = format!("mark {}\n{}", self.mark, until(left));
-        self.say(&line);
+        let mark = format!("mark {}\n", self.mark);
+        self.say(&mark);
+        self.renewed(left);
     }
 
     /// The command has started.
@@ -76,14 +79,20 @@ impl Guardian {
 
     /// The lease stands for so long.
     pub(crate) fn renewed(&mut self, left: Duration) {
-        self.say(&until(left));
+        let until = now() + left;
+        // The same end, but for what the clock moved between two looks at it.
+        if until.abs_diff(self.until) > Duration::from_millis(1) {
+            self.until = until;
+            self.say(&format!("until {}\n", until.as_micros()));
+        }
     }
 
-    /// The command has ended. Nobody is left to act, so that it need not come to an end by itself.
-    pub(crate) fn dismiss(mut self) {
+    /// The command has ended. Nobody is left to act, so that it need not come to an end by itself;
+    /// [`Dismissed::wait`] is for later, when it had the time.
+    pub(crate) fn dismiss(mut self) -> Dismissed {
         self.say("bye\n");
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        Dismissed(self.process)
     }
 
     fn say(&mut self, line: &str) {
@@ -92,8 +101,15 @@ impl Guardian {
     }
 }
 
-fn until(left: Duration) -> String {
-    format!("until {}\n", (now() + left).as_micros())
+/// A guardian that was told to end.
+#[derive(Debug)]
+pub(crate) struct Dismissed(Child);
+
+impl Dismissed {
+    /// Until it has, so that nothing of it is left over.
+    pub(crate) fn wait(mut self) {
+        let _ = self.0.wait();
+    }
 }
 
 /// This binary, also if it has been replaced on disk since.
@@ -136,9 +152,14 @@ impl Watch {
         }
     }
 
+    /// Kills the group; if its number has not arrived, it is looked for.
     fn kill(&self) {
-        if let Some(group) = self.group {
-            let _ = kill_process_group(group, Signal::KILL);
+        match (self.group, &self.mark) {
+            (Some(group), _) => {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            (None, Some(mark)) => kill_marked(mark, Duration::from_secs(1)),
+            (None, None) => {}
         }
     }
 }
@@ -154,7 +175,7 @@ pub(crate) fn main() -> ExitCode {
             watch.until = None;
             continue;
         }
-        match readable(left.filter(|_| watch.group.is_some())) {
+        match readable(left) {
             Ok(false) => {}
             Ok(true) => match lines.read(&mut io::stdin().lock(), |line| watch.hear(line)) {
                 Ok(0) => break,
@@ -168,11 +189,7 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
-    match (&watch.group, &watch.mark) {
-        (Some(_), _) => watch.kill(),
-        (None, Some(mark)) => kill_marked(mark, Duration::from_secs(1)),
-        (None, None) => {}
-    }
+    watch.kill();
     ExitCode::SUCCESS
 }
 

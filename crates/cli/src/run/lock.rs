@@ -45,41 +45,33 @@ pub(crate) async fn acquire(args: &RunArgs, signals: &mut Signals) -> Result<Hel
     match guard {
         Ok(guard) => Ok(Held { locks, guard }),
         Err(bad) => {
-            locks.close().await;
+            // Whether the service heard it or not, there is nothing more to do.
+            let _ = locks.close().await;
             Err(bad)
         }
     }
 }
 
 async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
-    let record = locks
-        .record(args.record.datatype(), args.record.id())
-        .map_err(|bad| Failure::new(exit::USAGE, bad.to_string()))?;
-    let guard = match (args.read, args.wait) {
-        (true, None) => record.read_owned().await.map(|guard| Some(Guard::Read(guard))),
-        (true, Some(Duration::ZERO)) => {
-            record.try_read_owned().await.map(|guard| guard.map(Guard::Read))
-        }
-        (true, Some(wait)) => {
-            record.read_owned_timeout(wait).await.map(|guard| Some(Guard::Read(guard)))
-        }
-        (false, None) => record.write_owned().await.map(|guard| Some(Guard::Write(guard))),
-        (false, Some(Duration::ZERO)) => {
-            record.try_write_owned().await.map(|guard| guard.map(Guard::Write))
-        }
-        (false, Some(wait)) => {
-            record.write_owned_timeout(wait).await.map(|guard| Some(Guard::Write(guard)))
-        }
+    let record = locks.named(&args.record);
+    let wait = args.wait.map(|wait| if wait.is_zero() { ONCE } else { wait });
+    let guard = match (args.read, wait) {
+        (true, None) => record.read_owned().await.map(Guard::Read),
+        (true, Some(wait)) => record.read_owned_timeout(wait).await.map(Guard::Read),
+        (false, None) => record.write_owned().await.map(Guard::Write),
+        (false, Some(wait)) => record.write_owned_timeout(wait).await.map(Guard::Write),
     };
-    match guard {
-        Ok(Some(guard)) => Ok(guard),
-        Ok(None) | Err(LockError::Timeout) => Err(not_granted(args)),
-        Err(bad) => {
+    guard.map_err(|bad| match bad {
+        LockError::Timeout => not_granted(args),
+        bad => {
             let text = format!("{} was not granted: {bad}", args.record);
-            Err(Failure::new(exit::UNAVAILABLE, text))
+            Failure::new(exit::UNAVAILABLE, text)
         }
-    }
+    })
 }
+
+/// What one try may take: a node that has the record cached and does not use it is asked for it.
+const ONCE: Duration = Duration::from_millis(100);
 
 fn not_granted(args: &RunArgs) -> Failure {
     let text = match args.wait {
@@ -102,8 +94,8 @@ impl Held {
     /// For how long the lock is surely ours.
     pub(crate) fn left(&self) -> Duration {
         match &self.guard {
-            Guard::Read(guard) => guard.valid_until(),
-            Guard::Write(guard) => guard.valid_until(),
+            Guard::Read(guard) => guard.valid_for(),
+            Guard::Write(guard) => guard.valid_for(),
         }
     }
 
@@ -123,9 +115,9 @@ impl Held {
         }
     }
 
-    /// Gives it back.
+    /// Gives it back. If the service can't be reached, it is free when the lease is over.
     pub(crate) async fn release(self) {
         drop(self.guard);
-        self.locks.close().await;
+        let _ = self.locks.close().await;
     }
 }

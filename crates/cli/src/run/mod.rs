@@ -35,7 +35,8 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
     // Starting a process takes about as long as asking for a lock, so do both at once.
     let guardian = thread::Builder::new().spawn(Guardian::start).map_err(system)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let code = runtime.map_err(system)?.block_on(async {
+    let runtime = runtime.map_err(system)?;
+    let code = runtime.block_on(async {
         let mut signals = Signals::new().map_err(system)?;
         let held = lock::acquire(&args, &mut signals).await;
         let guardian = guardian.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
@@ -46,15 +47,18 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
                 return Err(system(bad));
             }
             (Err(bad), guardian) => {
-                let _ = guardian.map(Guardian::dismiss);
+                let _ = guardian.map(|guardian| guardian.dismiss().wait());
                 return Err(bad);
             }
         };
         let outcome = under_lock(&args, &held, &mut guardian, &mut signals).await;
-        guardian.dismiss();
+        let guardian = guardian.dismiss();
         held.release().await;
+        guardian.wait();
         outcome
     })?;
+    // The system takes it apart sooner than we do.
+    std::mem::forget(runtime);
     Ok(code)
 }
 

@@ -1,7 +1,7 @@
 //! The signals that we pass on, and those that tell of the command.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
@@ -88,7 +88,12 @@ fn bit(signal: Signal) -> u64 {
 
 /// The signals that we ignore, a bit each; none where the system does not tell.
 fn ignored() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // One read: the system writes the whole text anew for each.
+    let mut text = [0; 8192];
+    let read = File::open("/proc/self/status").and_then(|mut status| status.read(&mut text));
+    let text = &text[..read.unwrap_or(0)];
+    let lines = text.split(|byte| *byte == b'\n');
+    let mut masks = lines.filter_map(|line| line.strip_prefix(b"SigIgn:"));
+    let mask = masks.next().and_then(|mask| std::str::from_utf8(mask).ok());
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }

@@ -114,7 +114,8 @@ impl Watch<'_> {
         {
             terminal.take_back();
         }
-        if !self.asked_to_end {
+        // The guardian may have acted for us while we were stopped.
+        if !self.asked_to_end && self.held.is_valid() {
             return Outcome::Ended(code);
         }
         // Whoever of the group did not heed SIGTERM must not go on without the lock.
@@ -128,11 +129,12 @@ impl Watch<'_> {
             return;
         };
         let wants_it = signal == Signal::TTIN.as_raw() || signal == Signal::TTOU.as_raw();
-        if wants_it && terminal.is_ours() {
+        let had_it = terminal.has_front(self.group);
+        // It may have asked just before it was given the terminal at its start.
+        if wants_it && (had_it || terminal.is_ours()) {
             self.go_on();
             return;
         }
-        let had_it = terminal.has_front(self.group);
         if is_orphan() {
             // Nobody could continue us. A key of the terminal stops nothing then.
             if had_it {

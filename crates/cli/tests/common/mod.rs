@@ -1,6 +1,6 @@
 //! A private service in a process of its own, and what the tests do with processes.
 
-#![allow(dead_code, reason = "each test program uses a part of it")]
+#![expect(dead_code, reason = "each test program uses a part of it")]
 
 use std::ffi::OsStr;
 use std::fs;
