@@ -119,6 +119,16 @@ impl Names {
         entry
     }
 
+    /// Every entry is at a place below this.
+    pub(super) fn places(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    /// The entry at a place, where it stays.
+    pub(super) fn at(&self, place: usize) -> Option<&Entry> {
+        self.entries.get(place)
+    }
+
     /// All of them, in an order that only depends on what happened before.
     pub(super) fn iter(&self) -> impl Iterator<Item = (RecordIx, &Entry)> {
         self.entries.iter().map(|(key, entry)| (RecordIx::new(key), entry))

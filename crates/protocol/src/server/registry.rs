@@ -85,6 +85,21 @@ impl Session {
     }
 }
 
+/// A session that is open with this server, for people and for a list of those that may re-assert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// Which.
+    pub session: SessionId,
+    /// Its lease.
+    pub ttl: Duration,
+    /// How its waits end.
+    pub handoff: Handoff,
+    /// When the lease ends.
+    pub until: Tick,
+    /// It has yet to re-assert what it had.
+    pub recovers: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listed,
@@ -163,6 +178,18 @@ impl Registry {
             Some(State::Listed) => Err(SessionRefusal::Resting),
             _ => Err(SessionRefusal::Unknown),
         }
+    }
+
+    /// The sessions that are open with this server.
+    pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
+        let open = self.sessions.iter().filter(|(_, session)| session.state == State::Open);
+        open.map(|(&session, known)| SessionView {
+            session,
+            ttl: known.ttl,
+            handoff: known.handoff,
+            until: known.until,
+            recovers: known.unrecovered > 0,
+        })
     }
 
     /// What is served now.

@@ -90,6 +90,24 @@ impl LockTable {
         views
     }
 
+    /// One record, if somebody holds it or waits for it.
+    #[must_use]
+    pub fn look(&self, record: &Record) -> Option<RecordView> {
+        self.names.find(record).map(|ix| self.view(self.names.get(ix)))
+    }
+
+    /// Looks at `steps` places from the place `from` on, for those who page through a table that
+    /// lives: the records there, and where to go on, if there is more. A record that is there all
+    /// the time is seen once.
+    #[must_use]
+    pub fn page(&self, from: usize, steps: usize) -> (Vec<RecordView>, Option<usize>) {
+        let end = from.saturating_add(steps);
+        let places = from..end.min(self.names.places());
+        let found = places.filter_map(|place| self.names.at(place));
+        let views = found.map(|entry| self.view(entry)).collect();
+        (views, (end < self.names.places()).then_some(end))
+    }
+
     fn state_of(&self, entry: &Entry) -> RecordState {
         let key = self.served(entry.group).expect("a record's group is served");
         if self.terms[key].grace.is_some() {

@@ -1,0 +1,141 @@
+//! What a server is started with.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use lockspan_protocol::Limits;
+use lockspan_wire::WireLimits;
+
+/// The port of the service.
+pub const DEFAULT_PORT: u16 = 7420;
+
+/// Plain data; [`Config::default`] is a server on the loopback address that keeps nothing on disk.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen. Port 0 is a free one; [`Server::addresses`](crate::Server::addresses) tells
+    /// which.
+    pub listen: Vec<Address>,
+    /// Where epochs and sessions are kept.
+    pub data: Data,
+    /// Bounds and times of the lock protocol.
+    pub protocol: Limits,
+    /// Bounds on what a client may send.
+    pub wire: WireLimits,
+    /// Bytes that may wait for a client that does not read. Past it its connection is closed.
+    pub outbox: usize,
+    /// How many connections there may be.
+    pub connections: usize,
+    /// How many tables the records are divided among, each with a lock of its own: 1 to 256.
+    pub shards: usize,
+    /// The server stops when there was no session and no connection for so long.
+    pub idle_exit: Option<Duration>,
+    /// How long a stop waits for clients to read what they were sent.
+    pub stop_grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let loopback = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
+        Self {
+            listen: vec![Address::Tcp(loopback)],
+            data: Data::None { fresh: false },
+            protocol: Limits { ttl_max: Duration::from_secs(60), ..Limits::default() },
+            wire: WireLimits::default(),
+            outbox: 8 << 20,
+            connections: 10_000,
+            shards: 16,
+            idle_exit: None,
+            stop_grace: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Where epochs and sessions are kept, so that a restart continues where the last run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// In `lockspan.redb` in this directory, which is made if it is not there.
+    Dir(PathBuf),
+    /// Nowhere. A restart knows of no session, so it grants nothing until the longest lease that it
+    /// could have given is over.
+    None {
+        /// There was no run before this one, or all its clients are gone: grant at once. If that is
+        /// not true, two clients can hold the same record.
+        fresh: bool,
+    },
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A TCP port.
+    Tcp(SocketAddr),
+    /// A socket file.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why a text is not an [`Address`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadAddress {
+    text: String,
+}
+
+impl fmt::Display for BadAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not an address: write <ip>:<port>, as in 127.0.0.1:{DEFAULT_PORT}, or \
+             unix:<path>",
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for BadAddress {}
+
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    /// `127.0.0.1:7420`, `[::1]:7420`, `localhost:7420`, `unix:/run/lockspan.sock`.
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
+        let bad = || BadAddress { text: text.to_owned() };
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() { Err(bad()) } else { Ok(Self::Unix(path.into())) };
+        }
+        let address = match text.strip_prefix("localhost:") {
+            Some(port) => format!("127.0.0.1:{port}").parse(),
+            None => text.parse(),
+        };
+        address.map(Self::Tcp).map_err(|_| bad())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written_alike() {
+        for text in ["127.0.0.1:7420", "[::1]:0", "unix:/run/lockspan.sock"] {
+            let address: Address = text.parse().expect(text);
+            assert_eq!(address.to_string(), text);
+        }
+        let local: Address = "localhost:1".parse().expect("localhost is loopback");
+        assert_eq!(local.to_string(), "127.0.0.1:1");
+        for text in ["", "unix:", "7420", "localhost", "example.org:1", "127.0.0.1:99999"] {
+            let why = text.parse::<Address>().expect_err(text).to_string();
+            assert!(why.contains("127.0.0.1:7420") && why.contains(text), "{why}");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Why a server does not start, in words that say what to do.
+
+use std::path::PathBuf;
+use std::{fmt, io};
+
+use crate::config::Address;
+
+/// Why a server did not start. Nothing of it runs then.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option has a value that is not allowed.
+    Option {
+        /// Its name.
+        option: &'static str,
+        /// What is wrong, and what is allowed.
+        why: String,
+    },
+    /// An address beyond this machine.
+    NotLoopback(Address),
+    /// Could not listen there.
+    Listen {
+        /// Where.
+        address: Address,
+        /// Why not.
+        why: io::Error,
+    },
+    /// A living server listens on that socket file.
+    SocketInUse(PathBuf),
+    /// There is a file of that name, and it is no socket.
+    NotASocket(PathBuf),
+    /// Another server uses the data directory.
+    DataInUse(PathBuf),
+    /// The data directory can't be used.
+    Data {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A thread could not be started.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Option { option, why } => write!(f, "{option}: {why}"),
+            Self::NotLoopback(address) => write!(
+                f,
+                "listen: {address} can be reached from other machines, and there is neither TLS \
+                 nor any user yet. Listen on 127.0.0.1, [::1] or unix:<path>, and reach it from \
+                 elsewhere through an SSH tunnel (ssh -L)"
+            ),
+            Self::Listen { address, why } => write!(
+                f,
+                "listen: can't listen on {address}: {why}. Stop what uses it, or choose another \
+                 address"
+            ),
+            Self::SocketInUse(path) => write!(
+                f,
+                "listen: a running server listens on {}. Stop it, or choose another path",
+                path.display()
+            ),
+            Self::NotASocket(path) => write!(
+                f,
+                "listen: {} is there already and is not a socket. Move it away, or choose another \
+                 path",
+                path.display()
+            ),
+            Self::DataInUse(path) => write!(
+                f,
+                "data-dir: another server uses {}. Stop it, or give this one a directory of its \
+                 own",
+                path.display()
+            ),
+            Self::Data { path, why } => write!(
+                f,
+                "data-dir: {}: {why}. Nothing was changed. Starting without what is in it would \
+                 let two clients hold the same record: restore it, or wait until every client's \
+                 lease is over before you start in an empty directory",
+                path.display()
+            ),
+            Self::Thread(why) => write!(f, "can't start a thread: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { why, .. } | Self::Thread(why) => Some(why),
+            _ => None,
+        }
+    }
+}

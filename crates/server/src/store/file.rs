@@ -1,0 +1,241 @@
+//! The data file, `lockspan.redb`, and the file that keeps others away from it.
+//!
+//! A new data file is made under another name and moved when it is whole: a file that is there and
+//! can't be read was whole once, and is never replaced by an empty one.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{error, io, panic};
+
+use lockspan_protocol::server::{Listed, Store};
+use lockspan_protocol::{Epoch, Handoff, SessionId};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _};
+
+use super::Saved;
+use crate::error::StartError;
+
+const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
+const EPOCHS: TableDefinition<'_, u8, u32> = TableDefinition::new("epochs");
+/// The lease in microseconds, and whether waits end by a retry.
+const SESSIONS: TableDefinition<'_, u64, (u64, bool)> = TableDefinition::new("sessions");
+
+const FORMAT: &str = "lockspan 1";
+
+type Failure = Box<dyn error::Error + Send + Sync>;
+
+/// The open data file of this server alone.
+#[derive(Debug)]
+pub(super) struct DataFile {
+    path: PathBuf,
+    /// None after a failed write, until the file is open again.
+    database: Option<Database>,
+    /// Locked as long as it is open.
+    _lock: File,
+}
+
+impl DataFile {
+    /// Opens the file in `dir`, or makes both.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Saved), StartError> {
+        let data = |path: &Path, why: String| StartError::Data { path: path.to_owned(), why };
+        fs::create_dir_all(dir).map_err(|why| data(dir, format!("can't make it: {why}")))?;
+        let lock_path = dir.join("lockspan.lock");
+        let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(|why| data(&lock_path, format!("can't open it: {why}")))?;
+        lock.try_lock().map_err(|why| match why {
+            fs::TryLockError::WouldBlock => StartError::DataInUse(dir.to_owned()),
+            fs::TryLockError::Error(why) => data(&lock_path, format!("can't lock it: {why}")),
+        })?;
+        let path = dir.join("lockspan.redb");
+        let there = path.try_exists().map_err(|why| data(&path, why.to_string()))?;
+        if !there {
+            make(dir, &path).map_err(|why| data(&path, format!("can't make it: {why}")))?;
+        }
+        // A damaged file must not end the process, whatever the library thinks of it.
+        let read = panic::catch_unwind(|| read(&path));
+        let read = read.unwrap_or_else(|_| Err("it is damaged".into()));
+        let (database, saved) = read.map_err(|why| data(&path, why.to_string()))?;
+        Ok((Self { path, database: Some(database), _lock: lock }, saved))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of it becomes durable, or none.
+    pub(super) fn write(&mut self, batch: &[Store]) -> Result<(), Failure> {
+        let database = self.database.as_ref().ok_or("it could not be opened again")?;
+        let write = database.begin_write()?;
+        {
+            let mut epochs = write.open_table(EPOCHS)?;
+            let mut sessions = write.open_table(SESSIONS)?;
+            for what in batch {
+                match what {
+                    Store::Epoch(term) => {
+                        for group in term.groups.iter() {
+                            epochs.insert(group.0, term.epoch.number())?;
+                        }
+                    }
+                    Store::Session { session, ttl, handoff } => {
+                        let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
+                        sessions.insert(session.0, (micros, *handoff == Handoff::Retry))?;
+                    }
+                    Store::Forget { session } => {
+                        sessions.remove(session.0)?;
+                    }
+                }
+            }
+        }
+        write.commit()?;
+        Ok(())
+    }
+
+    /// After a failed write: the library wants the file to be opened again.
+    pub(super) fn open_again(&mut self) {
+        self.database = None;
+        match Database::open(&self.path) {
+            Ok(database) => self.database = Some(database),
+            Err(why) => tracing::error!("can't open {}: {why}", self.path.display()),
+        }
+    }
+}
+
+fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
+    let new = dir.join("lockspan.redb.new");
+    match fs::remove_file(&new) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why.into()),
+        _ => {}
+    }
+    let database = Database::create(&new)?;
+    let write = database.begin_write()?;
+    write.open_table(META)?.insert("format", FORMAT)?;
+    write.open_table(EPOCHS)?;
+    write.open_table(SESSIONS)?;
+    write.commit()?;
+    drop(database);
+    fs::rename(&new, path)?;
+    File::open(dir)?.sync_all()?;
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<(Database, Saved), Failure> {
+    if fs::metadata(path)?.len() == 0 {
+        return Err("it is empty".into());
+    }
+    let mut database = Database::open(path)?;
+    let whole = database.check_integrity()?;
+    let ours = {
+        let read = database.begin_read()?;
+        let has_meta = read.list_tables()?.any(|table| table.name() == META.name());
+        has_meta && read.open_table(META)?.get("format")?.is_some_and(|it| it.value() == FORMAT)
+    };
+    if !ours {
+        return Err(format!("it is not a data file of this version ({FORMAT:?})").into());
+    }
+    if !whole {
+        // What was repaired may be older than what clients were told. That is still so next time.
+        let write = database.begin_write()?;
+        write.open_table(META)?.insert("damaged", "yes")?;
+        write.commit()?;
+    }
+    let read = database.begin_read()?;
+    if read.open_table(META)?.get("damaged")?.is_some() {
+        return Err("it was damaged, and what could be repaired may be out of date".into());
+    }
+    let mut epoch = Epoch::NONE;
+    for entry in read.open_table(EPOCHS)?.iter()? {
+        let number = entry?.1.value();
+        epoch = epoch.max(Epoch::new(number).ok_or("it has an epoch that is too high")?);
+    }
+    let mut sessions = Vec::new();
+    for entry in read.open_table(SESSIONS)?.iter()? {
+        let (session, value) = entry?;
+        let (micros, retries) = value.value();
+        sessions.push(Listed {
+            session: SessionId(session.value()),
+            ttl: Duration::from_micros(micros),
+            handoff: if retries { Handoff::Retry } else { Handoff::Direct },
+            here: true,
+        });
+    }
+    drop(read);
+    Ok((database, Saved { epoch, sessions }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockspan_protocol::{GroupSet, Term};
+
+    fn session(id: u64) -> Store {
+        let ttl = Duration::from_secs(5);
+        Store::Session { session: SessionId(id), ttl, handoff: Handoff::Retry }
+    }
+
+    fn open(dir: &Path) -> Result<(DataFile, Saved), StartError> {
+        DataFile::open(dir)
+    }
+
+    #[test]
+    fn what_was_written_is_there_again() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut file, saved) = open(dir.path()).expect("it is made");
+        assert_eq!((saved.epoch, saved.sessions.len()), (Epoch::NONE, 0));
+        let epoch = Epoch::new(7).expect("small");
+        let term = Store::Epoch(Term { groups: GroupSet::ALL, epoch });
+        let forget = Store::Forget { session: SessionId(1) };
+        file.write(&[session(1), term, session(2), forget]).expect("it is written");
+        drop(file);
+        let (mut file, saved) = open(dir.path()).expect("it is opened");
+        assert_eq!(saved.epoch, epoch);
+        let listed: Vec<_> = saved.sessions.iter().map(|one| (one.session.0, one.here)).collect();
+        assert_eq!(listed, [(2, true)]);
+        assert_eq!(saved.sessions[0].handoff, Handoff::Retry);
+        file.open_again();
+        file.write(&[session(3)]).expect("it goes on after it was opened again");
+    }
+
+    #[test]
+    fn a_directory_has_one_server() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let _first = open(dir.path()).expect("it is made");
+        let why = open(dir.path()).expect_err("it is in use");
+        assert!(matches!(why, StartError::DataInUse(_)), "{why}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_ours_is_left_alone() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("lockspan.redb");
+        for content in [&b""[..], b"something else entirely", &[0; 100_000]] {
+            fs::write(&path, content).expect("written");
+            let why = open(dir.path()).expect_err("it is foreign");
+            assert!(matches!(why, StartError::Data { .. }), "{why}");
+            assert_eq!(fs::read(&path).expect("still there"), content);
+        }
+        fs::remove_file(&path).expect("removed");
+        drop(Database::create(&path).expect("an empty database of somebody"));
+        let why = open(dir.path()).expect_err("it is foreign");
+        assert!(why.to_string().contains("not a data file of this version"), "{why}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_never_a_fresh_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (mut file, _) = open(dir.path()).expect("it is made");
+        let many: Vec<_> = (1..500).map(session).collect();
+        file.write(&many).expect("it is written");
+        drop(file);
+        let path = dir.path().join("lockspan.redb");
+        let whole = fs::read(&path).expect("it is there");
+        for at in (0..whole.len()).step_by(1777) {
+            let mut broken = whole.clone();
+            broken.iter_mut().skip(at).take(1777).for_each(|byte| *byte ^= 0x5a);
+            fs::write(&path, &broken).expect("written");
+            match open(dir.path()) {
+                Ok((_, saved)) => assert_eq!(saved.sessions.len(), 499, "damage at {at}"),
+                Err(why) => assert!(matches!(why, StartError::Data { .. }), "{why}"),
+            }
+        }
+    }
+}
