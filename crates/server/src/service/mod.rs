@@ -58,6 +58,8 @@ mod patience;
 mod seat;
 mod sessions;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod work;
 
@@ -105,7 +107,9 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(limits: Limits, shards: usize, key: u64, storage: Storage) -> Self {
-        let shard = || Mutex::new(Shard::new(limits.clone(), key));
+        // The limit is the server's; names spread evenly enough over its tables.
+        let of_table = Limits { records: limits.records.div_ceil(shards), ..limits.clone() };
+        let shard = || Mutex::new(Shard::new(of_table.clone(), key));
         Self {
             desk: Mutex::new(Desk::new(limits.clone(), shards)),
             shards: (0..shards).map(|_| shard()).collect(),
@@ -174,7 +178,7 @@ impl Service {
                 ToServer::Release { .. } | ToServer::Cancel { .. } => shard.counts.releases += 1,
                 _ => {}
             }
-            let record = seat.is_asking().then(|| record_of(&message).cloned()).flatten();
+            let record = seat.is_busy().then(|| record_of(&message).cloned()).flatten();
             let input = TableInput::Message { session, message };
             let result = shard.step(now, input, &self.graph, work);
             if let Some(record) = record {
@@ -190,7 +194,7 @@ impl Service {
     }
 
     fn shard_of(&self, group: Group) -> usize {
-        usize::from(group.0) % self.shards.len()
+        shard_of(group, self.shards.len())
     }
 
     /// The epoch of the record's group, if it is served.
@@ -263,6 +267,12 @@ impl Service {
         }
         stats
     }
+}
+
+/// Which of so many tables has the group: neighbours are together, so that a term is told in few
+/// bytes.
+fn shard_of(group: Group, shards: usize) -> usize {
+    usize::from(group.0) * shards / GROUPS
 }
 
 fn record_of(message: &ToServer) -> Option<&Record> {

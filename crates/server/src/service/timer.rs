@@ -9,8 +9,7 @@ use lockspan_protocol::server::table::TableInput;
 use super::{Service, Work};
 use crate::clock;
 
-/// The timer's own clock stands still while the machine is suspended, so it looks at least so
-/// often.
+/// The timer's own clock stands still while the machine is suspended, so it looks this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 impl Service {
@@ -24,7 +23,7 @@ impl Service {
         }
     }
 
-    /// Rings, for ever.
+    /// Rings, until the service is halted.
     pub(crate) async fn run_timer(&self) {
         loop {
             let now = clock::now();
@@ -32,7 +31,10 @@ impl Service {
             let sleep = at.since(now).min(LONGEST_SLEEP);
             let earlier = self.rings_earlier.notified();
             let over = tokio::time::timeout(sleep, earlier).await.is_err();
-            if over && !self.is_halted() {
+            if self.is_halted() {
+                return;
+            }
+            if over {
                 let mut work = Work::default();
                 self.ring(&mut work);
                 work.dirty.flush();
