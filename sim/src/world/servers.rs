@@ -253,6 +253,7 @@ impl World {
                 self.note(Machine::Server(number), || format!("{session} has ended"));
             }
             Output::Behind { groups, above } => self.is_behind(number, groups, above),
+            Output::Left { groups } => self.left(number, groups),
         }
     }
 

@@ -103,6 +103,7 @@ impl Scene {
                 Output::Store { store, .. } => lines.extend(self.stored(store)),
                 Output::Ended { session } => lines.push(format!("{} ended", name(session))),
                 Output::Behind { groups, above } => lines.push(format!("behind {groups} {above}")),
+                Output::Left { groups } => lines.push(format!("left {groups}")),
             }
         }
         lines

@@ -8,7 +8,7 @@ use crate::token::{Ticket, Token};
 const E1: u32 = 1;
 
 pub(super) fn listed(session: SessionId, here: bool) -> Listed {
-    Listed { session, ttl: TTL, handoff: Handoff::Direct, here }
+    Listed { session, ttl: TTL, handoff: Handoff::Direct, here, last: false }
 }
 
 /// The server after a restart in epoch 2, with A and B on its list.
