@@ -23,8 +23,12 @@ pub(crate) struct Entry {
 /// As a server is told of them when it takes groups.
 pub(crate) fn listed(sessions: &Sessions, here: bool) -> impl Iterator<Item = Listed> {
     let entries = sessions.iter();
-    entries.map(move |(&session, &Entry { ttl, handoff, last })| {
-        Listed { session, ttl, handoff, here, last }
+    entries.map(move |(&session, &Entry { ttl, handoff, last })| Listed {
+        session,
+        ttl,
+        handoff,
+        here,
+        last,
     })
 }
 

@@ -38,6 +38,33 @@ fn worlds_keep_their_promises() {
     }
 }
 
+/// A server leaves groups, is restarted within a lease, and must not extend who has something there.
+#[test]
+fn a_restart_after_a_move_extends_nobody() {
+    let plan = Plan::draw_with(33446, None, None);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+/// Groups move often, and servers crash often.
+fn moving(seed: u64) -> Plan {
+    let (servers, moves, server_crash) = (3, 1_500_000, 800_000);
+    Plan { servers, moves, server_crash, ..Plan::draw_with(seed, Some(Class::Faulty), None) }
+}
+
+/// In a grace, the record is acquired anew before what was held is re-asserted.
+#[test]
+fn an_acquire_that_overtakes_a_re_assertion_leaves_one_grant() {
+    let plan = moving(2493);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+#[test]
+fn worlds_in_which_groups_move_keep_their_promises() {
+    for plan in (0..40).map(moving) {
+        assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+    }
+}
+
 #[test]
 fn each_bug_put_back_is_found() {
     let listed: BTreeSet<_> = TABLE.iter().map(|(bug, _)| format!("{bug:?}")).collect();

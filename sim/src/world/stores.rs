@@ -197,6 +197,7 @@ impl World {
             link.leaving = wish;
             self.coverage.hit(Hit::Moved);
             self.note(Machine::Server(number), || format!("leaves {}", words::groups(groups)));
+            self.forgets.left(number, groups);
             self.server_input(number, Input::Leave { groups });
         }
     }

@@ -122,10 +122,10 @@ pub enum Output {
         /// The highest epoch known now.
         above: Epoch,
     },
-    /// After [`Input::Leave`]: somebody else may take these groups now, with the sessions that are
-    /// in this server's store.
+    /// After each [`Input::Leave`], in their order: somebody else may take these groups now, with
+    /// the sessions that are in this server's store.
     Left {
-        /// Which.
+        /// Those that were left and have not been taken again since.
         groups: GroupSet,
     },
 }

@@ -100,7 +100,10 @@ enum State {
 /// A write to storage that is under way.
 #[derive(Clone, Debug)]
 enum Pending {
-    Epoch { terms: Vec<Term>, listed: Vec<Listed> },
+    Epoch {
+        terms: Vec<Term>,
+        listed: Vec<Listed>,
+    },
     Session(SessionId),
     /// That a session is the last one.
     Mark,
@@ -385,14 +388,10 @@ impl Registry {
     }
 
     /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
-    /// it.
+    /// it. So its entry is not deleted before its lease is over.
     pub fn dropped(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 && session.state == State::Former {
-            self.leases.remove(&(session.until, id));
-            self.sessions.remove(&id);
-        }
     }
 
     /// No session that is open now is extended any more: these groups are left, it may have
@@ -421,9 +420,7 @@ impl Registry {
     /// R4 holds for groups of which all marks are durable.
     fn say_left(&mut self, out: &mut VecDeque<RegistryOutput>) {
         for Leaving { groups, .. } in self.leaving.extract_if(.., |one| one.marks.is_empty()) {
-            if !groups.is_empty() {
-                out.push_back(RegistryOutput::Out(Output::Left { groups }));
-            }
+            out.push_back(RegistryOutput::Out(Output::Left { groups }));
         }
     }
 

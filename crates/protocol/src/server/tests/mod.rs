@@ -3,6 +3,7 @@
 
 mod deadlocks;
 mod leases;
+mod moves;
 mod order;
 mod questions;
 mod recovery;
