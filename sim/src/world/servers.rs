@@ -296,6 +296,9 @@ impl World {
             let sessions: Vec<_> = listed.iter().map(|one| (one.session.0, one.here)).collect();
             format!("takes {} above {above}, listed {sessions:?}", words::groups(groups))
         });
+        if listed.iter().any(|one| one.here && one.last) {
+            self.coverage.hit(Hit::ListedLast);
+        }
         self.server_input(number, Input::Take { groups, above, listed });
     }
 
