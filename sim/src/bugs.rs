@@ -24,6 +24,7 @@ pub const TABLE: &[(Bug, u64)] = &[
     (Bug::TokenNotTaken, 0),
     (Bug::TicketsIgnored, 515),
     (Bug::RevokeOnce, 4),
+    (Bug::LeaveNotStored, 33446),
     (Bug::AnybodyReasserts, 50),
     (Bug::ReportsIgnored, 3),
     (Bug::ZombieServes, 324),

@@ -12,7 +12,7 @@ use lockspan_protocol::{Epoch, GROUPS, Group, GroupSet, StoreId, Tick, margin};
 use std::time::Duration;
 
 use crate::clock::Clock;
-use crate::disk::{Sessions, listed};
+use crate::disk::{Entry, Sessions, listed};
 
 /// From a server.
 #[derive(Clone, Debug)]
@@ -300,8 +300,8 @@ fn apply(member: &mut Member, epochs: &mut [Epoch], what: Store) {
                 *epoch = term.epoch.max(*epoch);
             }
         }
-        Store::Session { session, ttl, handoff } => {
-            member.sessions.insert(session, (ttl, handoff));
+        Store::Session { session, ttl, handoff, last } => {
+            member.sessions.insert(session, Entry { ttl, handoff, last });
         }
         Store::Forget { session } => {
             member.sessions.remove(&session);
@@ -335,7 +335,7 @@ mod tests {
 
     fn session(id: u64) -> (StoreId, Store) {
         let (ttl, handoff) = (LEASE, Handoff::Direct);
-        (StoreId(id), Store::Session { session: SessionId(id), ttl, handoff })
+        (StoreId(id), Store::Session { session: SessionId(id), ttl, handoff, last: false })
     }
 
     #[test]

@@ -47,6 +47,7 @@ hits! {
     FenceRefused "effect: fence refused a late write",
     NoSession "effect: node told that its session is gone",
     Rested "effect: server answered nobody past its own lease",
+    ListedLast "effect: term began with a session that is not to be extended",
     Withdrawn "effect: wait given up",
     GivenBack "effect: idle record given back",
     Deadlock "effect: deadlock found by a server",

@@ -9,13 +9,27 @@ use fastrand::Rng;
 use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
 
-/// Sessions that are stored: lease and hand-off of each.
-pub(crate) type Sessions = BTreeMap<SessionId, (Duration, Handoff)>;
+/// Sessions that are stored.
+pub(crate) type Sessions = BTreeMap<SessionId, Entry>;
+
+/// What is stored of a session, as in [`Store::Session`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) ttl: Duration,
+    pub(crate) handoff: Handoff,
+    pub(crate) last: bool,
+}
 
 /// As a server is told of them when it takes groups.
 pub(crate) fn listed(sessions: &Sessions, here: bool) -> impl Iterator<Item = Listed> {
     let entries = sessions.iter();
-    entries.map(move |(&session, &(ttl, handoff))| Listed { session, ttl, handoff, here })
+    entries.map(move |(&session, &Entry { ttl, handoff, last })| Listed {
+        session,
+        ttl,
+        handoff,
+        here,
+        last,
+    })
 }
 
 /// What is on the disk, and what is on its way there.
@@ -93,8 +107,8 @@ impl Disk {
         let Some((_, _, what)) = self.under_way.pop_front() else { return };
         match what {
             Store::Epoch(term) => self.epoch = self.epoch.max(term.epoch),
-            Store::Session { session, ttl, handoff } => {
-                self.sessions.insert(session, (ttl, handoff));
+            Store::Session { session, ttl, handoff, last } => {
+                self.sessions.insert(session, Entry { ttl, handoff, last });
             }
             Store::Forget { session } => {
                 self.sessions.remove(&session);
@@ -109,7 +123,7 @@ mod tests {
 
     fn session(id: u64) -> Store {
         let (ttl, handoff) = (Duration::from_secs(1), Handoff::Direct);
-        Store::Session { session: SessionId(id), ttl, handoff }
+        Store::Session { session: SessionId(id), ttl, handoff, last: false }
     }
 
     #[test]

@@ -38,6 +38,47 @@ fn worlds_keep_their_promises() {
     }
 }
 
+/// A server leaves groups, is restarted within a lease, and must not extend who has something there.
+#[test]
+fn a_restart_after_a_move_extends_nobody() {
+    let plan = Plan::draw_with(33446, None, None);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+/// Groups move often, and servers crash often: the gaps between that are in microseconds.
+fn moving(seed: u64, moves: u64, server_crash: u64) -> Plan {
+    let servers = 3;
+    Plan { servers, moves, server_crash, ..Plan::draw_with(seed, Some(Class::Faulty), None) }
+}
+
+/// In a grace, the record is acquired anew before what was held is re-asserted.
+#[test]
+fn an_acquire_that_overtakes_a_re_assertion_leaves_one_grant() {
+    let plan = moving(2493, 1_500_000, 800_000);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+/// A server has all re-assertions, its answer is lost, and it is restarted.
+#[test]
+fn what_a_restarted_owner_does_not_hear_again_is_lost() {
+    let plan = moving(9505, 800_000, 1_200_000);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+/// A former session has re-asserted in some groups, and the server leaves the others.
+#[test]
+fn a_former_session_in_groups_that_are_left_does_not_stay_in_the_store() {
+    let plan = moving(15669, 400_000, 2_500_000);
+    assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+}
+
+#[test]
+fn worlds_in_which_groups_move_keep_their_promises() {
+    for plan in (0..40).map(|seed| moving(seed, 600_000, 1_200_000)) {
+        assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+    }
+}
+
 #[test]
 fn each_bug_put_back_is_found() {
     let listed: BTreeSet<_> = TABLE.iter().map(|(bug, _)| format!("{bug:?}")).collect();

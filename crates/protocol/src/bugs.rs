@@ -36,6 +36,8 @@ pub enum Bug {
     TicketsIgnored,
     /// Server: a revoke is sent once only.
     RevokeOnce,
+    /// Server: that sessions are not extended after groups are left is not durable.
+    LeaveNotStored,
     /// Server: an unknown session may re-assert.
     AnybodyReasserts,
     /// Server: deadlocks are not looked for when a report arrives.
@@ -116,6 +118,7 @@ impl Bug {
         Self::TokenNotTaken,
         Self::TicketsIgnored,
         Self::RevokeOnce,
+        Self::LeaveNotStored,
         Self::AnybodyReasserts,
         Self::ReportsIgnored,
         Self::ZombieServes,

@@ -180,10 +180,15 @@ impl fmt::Display for SessionRefusal {
                 f.write_str("no such session: it was closed or its lease ended; open a new one")
             }
             Self::Lease { min, max } => {
-                write!(f, "the lease of a session must be between {min:?} and {max:?}")
+                write!(f, "the lease of a session must be from {min:?} to {max:?} on this server")
             }
-            Self::TooMany { max } => write!(f, "there are {max} sessions, and no more are allowed"),
-            Self::Differs => f.write_str("the session is open with another lease or hand-off"),
+            Self::TooMany { max } => write!(
+                f,
+                "this server has {max} sessions, and no more are allowed; try again when one ends"
+            ),
+            Self::Differs => f.write_str(
+                "the session is open with another lease or hand-off; open a new one for these",
+            ),
             Self::Resting => f.write_str(
                 "this server can't be sure that it still owns its groups; try again later",
             ),

@@ -4,12 +4,13 @@
 //!
 //! What a session was granted in the present life of its server, and has not ended, is not granted
 //! to another in an excluding mode while the server's write that forgets the session is under way.
-//! A session that was closed by its node is over at once.
+//! A session that was closed by its node is over at once. What becomes of grants in groups that a
+//! server leaves is told to their next owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lockspan_protocol::server::Store;
-use lockspan_protocol::{Mode, Seq, SessionId, StoreId, ToNode, ToServer};
+use lockspan_protocol::{Group, GroupSet, Mode, Seq, SessionId, StoreId, ToNode, ToServer};
 
 use super::{Failure, Kind};
 use crate::words;
@@ -20,6 +21,7 @@ struct Grant {
     session: SessionId,
     seq: Seq,
     mode: Mode,
+    group: Group,
 }
 
 /// Grants of the present lives of all servers, and sessions that are being forgotten.
@@ -48,6 +50,12 @@ impl Forgets {
     /// A write is durable.
     pub(crate) fn stored(&mut self, server: u8, store: StoreId) {
         self.under_way.remove(&(server, store));
+    }
+
+    /// A server serves these groups no more.
+    pub(crate) fn left(&mut self, server: u8, groups: GroupSet) {
+        let here = self.grants.iter_mut().filter(|((other, _), _)| *other == server);
+        here.for_each(|(_, grants)| grants.retain(|grant| !groups.contains(grant.group)));
     }
 
     /// A session has ended on a server.
@@ -96,7 +104,7 @@ impl Forgets {
                 Err(Failure::new(Kind::Store, what))
             }
         };
-        grants.push(Grant { session, seq: *seq, mode: *mode });
+        grants.push(Grant { session, seq: *seq, mode: *mode, group: record.group() });
         checked
     }
 }
@@ -121,6 +129,15 @@ mod tests {
         forgets.answered(0, A, &granted()).unwrap();
         forgets.stores(0, StoreId(5), &FORGET_A);
         assert!(forgets.answered(0, B, &granted()).is_err());
+    }
+
+    #[test]
+    fn what_another_server_has_had_meanwhile_may_go_on() {
+        let mut forgets = Forgets::default();
+        forgets.answered(0, A, &granted()).unwrap();
+        forgets.left(0, GroupSet::from_iter([words::record(0).group()]));
+        forgets.stores(0, StoreId(5), &FORGET_A);
+        assert!(forgets.answered(0, B, &granted()).is_ok());
     }
 
     #[test]

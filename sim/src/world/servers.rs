@@ -253,6 +253,7 @@ impl World {
                 self.note(Machine::Server(number), || format!("{session} has ended"));
             }
             Output::Behind { groups, above } => self.is_behind(number, groups, above),
+            Output::Left { groups } => self.left(number, groups),
         }
     }
 
@@ -295,6 +296,9 @@ impl World {
             let sessions: Vec<_> = listed.iter().map(|one| (one.session.0, one.here)).collect();
             format!("takes {} above {above}, listed {sessions:?}", words::groups(groups))
         });
+        if listed.iter().any(|one| one.here && one.last) {
+            self.coverage.hit(Hit::ListedLast);
+        }
         self.server_input(number, Input::Take { groups, above, listed });
     }
 

@@ -3,7 +3,7 @@
 //! In a cluster a server asks the store what it owns, and renews its lease; it writes one batch at
 //! a time, in order, again until it is answered. When the store says that its lease is gone, it
 //! starts anew, as after a crash. When the store wants to move groups to another server, the server
-//! leaves them and says so.
+//! leaves them, and says so when it is durable that it extends nobody who has something there.
 
 use std::collections::VecDeque;
 
@@ -26,7 +26,9 @@ pub(super) struct Link {
     pub(super) first: u64,
     /// Writes that were not answered yet.
     pub(super) writes: VecDeque<(StoreId, Store)>,
-    /// The last wish of the store to leave groups that it has fulfilled.
+    /// The last wish of the store to leave groups that it has heard.
+    leaving: u64,
+    /// The last that it has fulfilled.
     pub(super) left: u64,
     /// The lease with the store, by the server's clock.
     own_until: Tick,
@@ -188,18 +190,27 @@ impl World {
         self.cluster.as_ref().is_some_and(|cluster| now >= *sent + cluster.own_lease())
     }
 
-    /// The store wants to give these groups to another server: leaves them, and says so.
+    /// The store wants to give these groups to another server.
     fn leave(&mut self, number: u8, wish: u64, groups: GroupSet) {
         let link = &mut self.servers[usize::from(number)].link;
-        if wish > link.left {
-            link.left = wish;
+        if wish > link.leaving {
+            link.leaving = wish;
             self.coverage.hit(Hit::Moved);
             self.note(Machine::Server(number), || format!("leaves {}", words::groups(groups)));
+            self.forgets.left(number, groups);
             self.server_input(number, Input::Leave { groups });
-            let server = &self.servers[usize::from(number)];
-            let (sent, upto) = (server.clock.at(self.now), server.link.upto);
-            self.ask_store(number, Request::Renew { sent, upto, left: wish });
         }
+    }
+
+    /// Groups are left: says so. There is one wish at a time.
+    pub(super) fn left(&mut self, number: u8, groups: GroupSet) {
+        self.note(Machine::Server(number), || format!("has left {}", words::groups(groups)));
+        let server = &mut self.servers[usize::from(number)];
+        let link = &mut server.link;
+        link.left = link.leaving;
+        let request =
+            Request::Renew { sent: server.clock.at(self.now), upto: link.upto, left: link.left };
+        self.ask_store(number, request);
     }
 
     /// The store begins to move some groups from one living server to another.

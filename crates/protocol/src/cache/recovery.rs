@@ -5,7 +5,9 @@
 //! recovery began. An acquire that had no place in line yet is just sent again.
 //!
 //! `Recovered` does not say for which former session, so the node speaks for one only: what rests
-//! on another lives out its lease. (It takes one term with groups of two owners to get there.)
+//! on another lives out its lease. (It takes one term with groups of two owners to get there.) But
+//! not if it was told to an earlier owner: that one may have heard all of it, and then nobody waits
+//! for the other session any more. Then it is lost.
 
 use std::collections::BTreeMap;
 
@@ -262,6 +264,7 @@ impl LockCache {
         let Some(link) = self.links.open(from) else { return };
         let former = link.session;
         let until = if from == server { Tick(u64::MAX) } else { link.until };
+        self.give_up_earlier(now, term, from, out);
         self.recoveries.retain(|old| {
             old.term.epoch > term.epoch || !old.term.groups.without(term.groups).is_empty()
         });
@@ -270,6 +273,23 @@ impl LockCache {
         self.collect(&mut recovery);
         self.recoveries.push(recovery);
         self.reassert(now, self.recoveries.len() - 1, out);
+    }
+
+    /// What an owner before this term was told, and this one will not be, is void.
+    fn give_up_earlier(&mut self, now: Tick, term: Term, from: ServerId, out: &mut Vec<Output>) {
+        for at in 0..self.recoveries.len() {
+            let old = &mut self.recoveries[at];
+            if old.from == from || old.term.epoch >= term.epoch {
+                continue;
+            }
+            let claims = std::mem::take(&mut old.claims);
+            let mut void = old.clone();
+            (void.claims, old.claims) = claims
+                .into_iter()
+                .partition(|((record, _), _)| term.groups.contains(record.group()));
+            self.recoveries.push(void);
+            self.give_up(now, self.recoveries.len() - 1, out);
+        }
     }
 
     fn collect(&self, recovery: &mut Recovery) {

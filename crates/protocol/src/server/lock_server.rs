@@ -237,7 +237,7 @@ impl LockServer {
 
     fn leave(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
         self.registry.leave(groups);
-        self.registry.freeze();
+        self.registry.freeze(groups, &mut self.from_registry);
         self.tell_all(now, &TableInput::Leave { groups });
         self.settle(now, out);
     }

@@ -54,9 +54,9 @@ pub enum Input {
         listed: Vec<Listed>,
     },
     /// Serve these groups no more: somebody else will, and counts on the leases of this server's
-    /// sessions coming to their end. So those that are open now are not extended any more. That is
-    /// not durable: a server that has left groups must not be restarted before those leases are
-    /// over.
+    /// sessions coming to their end. So those that are open now are not extended any more, not even
+    /// after a restart. Nobody may take the groups before [`Output::Left`] says that this is
+    /// durable; if the server dies before, they are still its own.
     Leave {
         /// Which.
         groups: GroupSet,
@@ -87,6 +87,8 @@ pub struct Listed {
     /// It is a session with this server, from before a restart; otherwise with another one, and its
     /// node has to open a session here to speak for it.
     pub here: bool,
+    /// As it was stored last, see [`Store::Session`]: it is not extended any more.
+    pub last: bool,
 }
 
 /// What a server wants done, in order.
@@ -99,7 +101,8 @@ pub enum Output {
         /// What.
         message: ToNode,
     },
-    /// Make it durable, and come back with [`Input::Stored`]. Try until it is.
+    /// Make it durable, and come back with [`Input::Stored`]. Try until it is. Writes become
+    /// durable in the order in which they are put out.
     Store {
         /// Names it.
         store: StoreId,
@@ -119,6 +122,12 @@ pub enum Output {
         /// The highest epoch known now.
         above: Epoch,
     },
+    /// After each [`Input::Leave`], in their order: somebody else may take these groups now, with
+    /// the sessions that are in this server's store.
+    Left {
+        /// Those that were left and have not been taken again since.
+        groups: GroupSet,
+    },
 }
 
 /// What is durable: epochs and sessions, nothing per grant.
@@ -126,7 +135,7 @@ pub enum Output {
 pub enum Store {
     /// These groups are in this epoch.
     Epoch(Term),
-    /// The session is open with this server.
+    /// The session is open with this server. Replaces what was stored of it before.
     Session {
         /// Which.
         session: SessionId,
@@ -134,6 +143,8 @@ pub enum Store {
         ttl: Duration,
         /// How its waits end.
         handoff: Handoff,
+        /// Groups were left while it was open: it is not extended any more.
+        last: bool,
     },
     /// The session is over: no owner may find it any more.
     Forget {

@@ -8,6 +8,7 @@
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
 //! | Open, unrecovered | yes | full TTL + margin from the term's start, not extended | re-assert |
+//! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
 //! | Former | yes, another server's | the same | be spoken for |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
 //!
@@ -16,6 +17,8 @@
 //! - **R1** a session is durable before it is answered, and so before its first grant.
 //! - **R2** an expired session's entry is deleted before [`ToTables::Ended`].
 //! - **R3** a term's epoch is durable before it begins.
+//! - **R4** a session that was open when groups were left is marked in the store before
+//!   [`Output::Left`], and is never extended again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -112,9 +115,21 @@ enum State {
 /// A write to storage that is under way.
 #[derive(Clone, Debug)]
 enum Pending {
-    Epoch { terms: Vec<Term>, listed: Vec<Listed> },
+    Epoch {
+        terms: Vec<Term>,
+        listed: Vec<Listed>,
+    },
     Session(SessionId),
+    /// That a session is the last one.
+    Mark,
     Forget(SessionId),
+}
+
+/// Groups that are left, and the marks that have to be durable before somebody else takes them.
+#[derive(Clone, Debug)]
+struct Leaving {
+    groups: GroupSet,
+    marks: BTreeSet<StoreId>,
 }
 
 /// The sessions and terms of a server.
@@ -131,6 +146,8 @@ pub struct Registry {
     terms: Vec<Term>,
     /// Groups whose epoch is being stored.
     taking: GroupSet,
+    /// Groups that are not yet another's.
+    leaving: Vec<Leaving>,
     stores: BTreeMap<StoreId, Pending>,
     last_store: u64,
 }
@@ -148,6 +165,7 @@ impl Registry {
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
             taking: GroupSet::EMPTY,
+            leaving: Vec::new(),
             stores: BTreeMap::new(),
             last_store: 0,
         }
@@ -243,7 +261,8 @@ impl Registry {
         }
         let state = State::Opening;
         self.sessions.insert(id, Session::new(ttl, handoff, state, now));
-        self.store(Pending::Session(id), Store::Session { session: id, ttl, handoff }, out);
+        let what = Store::Session { session: id, ttl, handoff, last: false };
+        self.store(Pending::Session(id), what, out);
         if self.limits.bugs.has(Bug::SessionNotStored) {
             self.opened(now, id, out);
         }
@@ -260,13 +279,13 @@ impl Registry {
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
         let session = &self.sessions[&id];
-        if session.is_last {
-            return Ok(());
-        }
         if session.unrecovered > 0 {
             for term in self.terms.clone() {
                 self.send(id, ToNode::Serving(term), out);
             }
+            return Ok(());
+        }
+        if session.is_last {
             return Ok(());
         }
         let until = session.until.max(now + session.ttl);
@@ -306,8 +325,10 @@ impl Registry {
         // They must not be told that they are unknown, as long as it is not known what they have.
         for one in listed.iter().filter(|one| one.here) {
             let fresh = || Session::new(one.ttl, one.handoff, State::Listed, now);
-            self.sessions.entry(one.session).or_insert_with(fresh);
+            self.sessions.entry(one.session).or_insert_with(fresh).is_last |= one.last;
         }
+        // Whoever is waiting to take them must not any more.
+        self.leaving.iter_mut().for_each(|one| one.groups = one.groups.without(groups));
         let parts = self.shards.iter().map(|shard| shard.and(groups));
         let terms: Vec<_> =
             parts.filter(|part| !part.is_empty()).map(|groups| Term { groups, epoch }).collect();
@@ -325,7 +346,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Serve these groups no more.
+    /// Serve these groups no more. If another server is to have them, [`Registry::freeze`] follows.
     pub fn leave(&mut self, groups: GroupSet) {
         for term in &mut self.terms {
             term.groups = term.groups.without(groups);
@@ -350,6 +371,12 @@ impl Registry {
         match self.stores.remove(&store).ok_or(TermRefusal::UnknownStore)? {
             Pending::Epoch { terms, listed } => self.begin(now, &terms, &listed, out),
             Pending::Session(id) => self.opened(now, id, out),
+            Pending::Mark => {
+                self.leaving.iter_mut().for_each(|one| {
+                    one.marks.remove(&store);
+                });
+                self.say_left(out);
+            }
             // Listed again meanwhile, in another term: it goes when that has heard of it.
             Pending::Forget(id)
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
@@ -388,20 +415,40 @@ impl Registry {
     }
 
     /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
-    /// it.
+    /// it. So its entry is not deleted before its lease is over.
     pub fn dropped(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 && session.state == State::Former {
-            self.leases.remove(&(session.until, id));
-            self.sessions.remove(&id);
-        }
     }
 
-    /// No session that is open now is extended any more: groups are left that may be in it, and
-    /// their next owner counts on its end.
-    pub fn freeze(&mut self) {
-        self.sessions.values_mut().for_each(|session| session.is_last = true);
+    /// No session that is open now is extended any more: these groups are left, it may have
+    /// something there, and their next owner counts on its end. When that is durable,
+    /// [`Output::Left`] follows.
+    pub fn freeze(&mut self, groups: GroupSet, out: &mut VecDeque<RegistryOutput>) {
+        let is_durable = !self.limits.bugs.has(Bug::LeaveNotStored);
+        let mut marks = Vec::new();
+        for (&session, known) in &mut self.sessions {
+            if known.is_own && known.state != State::Ending && !known.is_last {
+                known.is_last = true;
+                let (ttl, handoff, last) = (known.ttl, known.handoff, true);
+                marks.push(Store::Session { session, ttl, handoff, last });
+            }
+        }
+        for mark in marks.into_iter().filter(|_| is_durable) {
+            self.store(Pending::Mark, mark, out);
+        }
+        // Those too that groups left before have to wait for.
+        let marks = self.stores.iter().filter(|(_, pending)| matches!(pending, Pending::Mark));
+        let marks = marks.map(|(&store, _)| store).collect();
+        self.leaving.push(Leaving { groups, marks });
+        self.say_left(out);
+    }
+
+    /// R4 holds for groups of which all marks are durable.
+    fn say_left(&mut self, out: &mut VecDeque<RegistryOutput>) {
+        for Leaving { groups, .. } in self.leaving.extract_if(.., |one| one.marks.is_empty()) {
+            out.push_back(RegistryOutput::Out(Output::Left { groups }));
+        }
     }
 
     /// R1 holds now.

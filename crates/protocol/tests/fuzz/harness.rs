@@ -11,7 +11,7 @@ use std::time::Duration;
 use lockspan_protocol::Tick;
 
 /// More of them: `LOCKSPAN_FUZZ_SEEDS=10000`. One of them: `LOCKSPAN_FUZZ_SEED=17`.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 100;
 const STEPS: u64 = 400;
 /// How many inputs are told of a failure.
 const TOLD: usize = 30;

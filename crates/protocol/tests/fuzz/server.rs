@@ -52,7 +52,7 @@ pub(crate) struct ServerFuzz {
 
 impl Fuzz for ServerFuzz {
     type Input = Input;
-    const KINDS: u32 = 14;
+    const KINDS: u32 = 15;
 
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -153,7 +153,7 @@ impl ServerFuzz {
                     self.open.retain(|&other| other != session);
                     self.reasserted[session.0 as usize].clear();
                 }
-                Output::Behind { .. } | Output::Send { .. } => {}
+                Output::Behind { .. } | Output::Left { .. } | Output::Send { .. } => {}
             }
         }
     }
@@ -228,6 +228,7 @@ impl ServerFuzz {
                     ttl: Duration::from_millis(500 * rng.below(20)),
                     handoff: common::handoff(rng),
                     here: rng.percent(70),
+                    last: rng.percent(20),
                 });
             }
         }
@@ -320,6 +321,7 @@ fn kind(output: &Output) -> u32 {
         Output::Store { .. } => 0,
         Output::Ended { .. } => 1,
         Output::Behind { .. } => 2,
+        Output::Left { .. } => 14,
         Output::Send { message, .. } => match message {
             ToNode::Opened { .. } => 3,
             ToNode::Alive { .. } => 4,

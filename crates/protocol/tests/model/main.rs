@@ -110,11 +110,11 @@ searches! {
 }
 
 searches_if_full! {
-    many_upgrades: 700_000,
-    lose_in_time: 1,
-    restart_in_disorder: 300_000,
-    slow_disk_in_disorder: 1,
-    node_crash_in_time: 1,
+    many_upgrades: 1_050_000,
+    lose_in_time: 1_250_000,
+    restart_in_disorder: 340_000,
+    slow_disk_in_disorder: 360_000,
+    node_crash_in_time: 150_000,
     late_leases: 140_000,
     long_leases: 100_000,
 }

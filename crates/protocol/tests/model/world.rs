@@ -25,7 +25,7 @@ pub(crate) enum Packet {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Disk {
     epoch: Epoch,
-    sessions: BTreeMap<SessionId, (Duration, Handoff)>,
+    sessions: BTreeMap<SessionId, (Duration, Handoff, bool)>,
     /// Not durable yet, in this order.
     pub(crate) pending: Vec<(StoreId, Store)>,
 }
@@ -76,8 +76,8 @@ pub(crate) struct World {
     pub(crate) server: Frozen<LockServer>,
     pub(crate) disk: Disk,
     pub(crate) nodes: [Node; 2],
-    /// Messages on their ways, by the number of the way; on each, in order. A world without order
-    /// has a way for each message.
+    /// Messages on their ways, by the number of the way; on each, in order. Without order,
+    /// each message has a way of its own.
     pub(crate) net: Vec<(u64, Arc<Packet>)>,
     ordered: bool,
     pub(crate) left: Budget,
@@ -125,6 +125,12 @@ impl World {
             self.deliver_all_of(setup, node);
             self.store_all(setup);
         }
+    }
+
+    /// Whether both nodes hold the record, and their leases stand, and they exclude each other.
+    pub(crate) fn has_conflict(&self) -> bool {
+        let [one, other] = self.nodes.each_ref().map(|node| node.holds(self.now));
+        one.zip(other).is_some_and(|(one, other)| one.conflicts(other))
     }
 
     pub(crate) fn wrong(&mut self, what: String) {
@@ -194,7 +200,7 @@ impl World {
             match output {
                 Output::Send { session, message } => self.answer(session, message),
                 Output::Store { store, what } => self.disk.pending.push((store, what)),
-                Output::Ended { .. } => {}
+                Output::Ended { .. } | Output::Left { .. } => {}
                 Output::Behind { groups, above } => self.wrong(format!("behind {groups} {above}")),
             }
         }
@@ -223,8 +229,8 @@ impl World {
         let (store, what) = self.disk.pending.remove(0);
         match what {
             Store::Epoch(term) => self.disk.epoch = term.epoch,
-            Store::Session { session, ttl, handoff } => {
-                self.disk.sessions.insert(session, (ttl, handoff));
+            Store::Session { session, ttl, handoff, last } => {
+                self.disk.sessions.insert(session, (ttl, handoff, last));
             }
             Store::Forget { session } => {
                 self.disk.sessions.remove(&session);
@@ -243,7 +249,10 @@ impl World {
     fn take(&mut self, setup: &Setup) {
         let listed = self.disk.sessions.iter();
         let listed = listed
-            .map(|(&session, &(ttl, handoff))| Listed { session, ttl, handoff, here: true })
+            .map(|(&session, &(ttl, handoff, last))| {
+                let here = true;
+                Listed { session, ttl, handoff, here, last }
+            })
             .collect();
         let (groups, above) = (Setup::groups(), self.disk.epoch);
         self.tell_server(setup, Input::Take { groups, above, listed });

@@ -135,6 +135,35 @@ fn an_open_that_was_not_answered_for_a_lease_is_followed_by_another_session() {
     run(&mut cache, &[(8100, opened(1, 100, 1), "1/101 open"), (8200, opened(1, 100, 1), "")]);
 }
 
+/// A refused open is not answered in the protocol: to the node it is as if it were lost.
+#[test]
+fn an_open_that_is_refused_is_tried_again_and_again_and_who_waits_goes_on_waiting() {
+    let mut cache = LockCache::new(config());
+    run(&mut cache, &[(0, route(1), ""), (0, want("x", Write), "1/100 open")]);
+    let (mut at, mut opens) = (0, vec![(0, "1/100 open".to_owned())]);
+    while at < 20_000 {
+        at = cache.next_deadline().expect("it does not give up").0 / 1000;
+        let said = step(&mut cache, at, Input::Tick);
+        let is_known = |line: &String| line.ends_with("open") || line.starts_with("locate");
+        assert!(said.iter().all(is_known), "at {at}: {said:?}");
+        opens.extend(said.into_iter().filter(|line| line.ends_with("open")).map(|it| (at, it)));
+    }
+    for pair in opens.windows(2) {
+        let [(before, one), (after, other)] = pair else { unreachable!("there are two") };
+        // A new session begins when the lease that the old one would have brought is over.
+        assert!(after - before == 500 || (after - before < 500 && one != other), "{pair:?}");
+    }
+    let sessions = ["1/100 open", "1/101 open", "1/102 open"];
+    assert!(sessions.iter().all(|it| opens.iter().any(|(_, open)| open == it)), "{opens:?}");
+    // That the session is unknown says nothing either, as long as it is not open.
+    run(&mut cache, &[(at, from(1, 102, ToNode::NoSession), "")]);
+    assert_eq!((cache.len(), cache.lease_until(ServerId(1))), (1, None));
+    // The server has room at last: the lease counts from the first sending, as ever.
+    let first = opens.iter().find(|(_, open)| open == "1/102 open").unwrap().0;
+    let lets_in = format!("lease 1 {}\n 1/102 acquire x write #1 in 1", first + 8100);
+    run(&mut cache, &[(at, opened(1, 102, 1), &lets_in)]);
+}
+
 #[test]
 fn a_draining_record_is_lost_with_its_lease_and_what_waits_is_asked_for() {
     check(&[

@@ -206,6 +206,37 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
 }
 
 #[test]
+fn what_a_new_owner_was_told_is_lost_when_it_is_restarted_and_the_node_speaks_for_itself() {
+    let mut cache = busy_node();
+    run(
+        &mut cache,
+        &[
+            (6, withdraw("z"), "1/100 cancel z #3"),
+            (7, withdraw("y"), "1/100 cancel y #2"),
+            (100, route(2), "2/101 open"),
+            (
+                200,
+                opened(2, 101, 2),
+                "lease 2 8200
+                 2/101 reassert x write #1 in 2 for 100 held 1.7
+                 2/101 reasserted 0-255 in 2 for 100: 1",
+            ),
+            // The answer is lost, and with it that nobody waits for session 100 any more.
+            (210, want("w", Write), "2/101 acquire w write #4 in 2"),
+            (220, from(2, 101, grant("w", 4, Write, token(2, 1), None)), "open w write 2.1 on 2"),
+            (
+                300,
+                from(2, 101, ToNode::Serving(term(3))),
+                "lost x
+                 2/101 release x #1
+                 2/101 reassert w write #4 in 3 for 101 held 2.1
+                 2/101 reasserted 0-255 in 3 for 101: 1",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn with_the_former_lease_ends_what_the_new_owner_has_not_heard() {
     check_two(&[
         (100, route(2), "2/101 open"),

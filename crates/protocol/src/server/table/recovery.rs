@@ -223,6 +223,12 @@ impl LockTable {
         token: Token,
         out: &mut Vec<TableOutput>,
     ) {
+        // T1: what is asked for anew, and not as an upgrade, is not used any more.
+        let waiting = self.own(ix, by).waiting.map(|at| self.claims.get(at));
+        let is_waiting = |claim: &Claim| matches!(claim.place, Place::Waiting(_));
+        if waiting.is_some_and(|claim| claim.seq > seq && is_waiting(claim)) {
+            return;
+        }
         let holders: Vec<_> = self.claims.of_record(self.names.get(ix).holders).collect();
         let mut evicted = Vec::new();
         for at in holders {

@@ -19,7 +19,10 @@ fn a_session_is_answered_when_it_is_durable_and_not_before() {
     assert_eq!(s.acquire(e, "x", Write, 1), ["E granted r:x #1 write 1.1"]);
     let other = ToServer::Open { ttl: TTL * 2, handoff: Handoff::Direct };
     let said = s.say(e, other);
-    assert_eq!(said, ["refused: the session is open with another lease or hand-off"]);
+    assert_eq!(
+        said,
+        ["refused: the session is open with another lease or hand-off; open a new one for these"]
+    );
 }
 
 #[test]

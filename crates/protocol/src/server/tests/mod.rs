@@ -3,6 +3,7 @@
 
 mod deadlocks;
 mod leases;
+mod moves;
 mod order;
 mod questions;
 mod recovery;
@@ -104,6 +105,7 @@ impl Scene {
                 Output::Store { store, .. } => lines.extend(self.stored(store)),
                 Output::Ended { session } => lines.push(format!("{} ended", name(session))),
                 Output::Behind { groups, above } => lines.push(format!("behind {groups} {above}")),
+                Output::Left { groups } => lines.push(format!("left {groups}")),
             }
         }
         lines

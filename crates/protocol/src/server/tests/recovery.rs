@@ -8,7 +8,7 @@ use crate::token::{Ticket, Token};
 const E1: u32 = 1;
 
 pub(super) fn listed(session: SessionId, here: bool) -> Listed {
-    Listed { session, ttl: TTL, handoff: Handoff::Direct, here }
+    Listed { session, ttl: TTL, handoff: Handoff::Direct, here, last: false }
 }
 
 /// The server after a restart in epoch 2, with A and B on its list.
@@ -300,4 +300,47 @@ fn a_release_that_overtakes_its_re_assertion_is_not_undone_by_it() {
     s.reasserted(A, A, "x", &[1]);
     s.reasserted(B, B, "x", &[]);
     assert!(!s.server.is_recovering());
+}
+
+#[test]
+fn a_session_at_its_limit_can_re_assert_all_that_it_has() {
+    let limits = Limits { claims_per_session: 4, ..Limits::default() };
+    let mut s = Scene::with(limits.clone(), Handoff::Direct);
+    for (id, seq) in [("{t}x", 1), ("{t}y", 2), ("{t}z", 3)] {
+        s.acquire(A, id, Read, seq);
+    }
+    s.acquire(B, "{t}x", Read, 1);
+    let said = s.upgrade(A, "{t}x", 4);
+    assert_eq!(said, ["B revoke r:{t}x #1 to write", "A queued r:{t}x #4"]);
+    let more = s.acquire(A, "{t}w", Read, 5);
+    assert_eq!(more, ["A refused r:{t}w #5: TooManyClaims { max: 4 }"]);
+    let more = s.upgrade(A, "{t}y", 6);
+    assert_eq!(more, ["A refused r:{t}y #6: TooManyClaims { max: 4 }"]);
+
+    // Whatever comes first: the read, its upgrade, or the others.
+    let upgrade = Claim::Waiting {
+        ticket: Ticket::new(Epoch::new(E1).unwrap(), 9),
+        upgrade: true,
+        owners: Vec::new(),
+    };
+    let all = [
+        ("{t}x", Read, 1, held(0)),
+        ("{t}y", Read, 2, held(0)),
+        ("{t}z", Read, 3, held(0)),
+        ("{t}x", Write, 4, upgrade),
+    ];
+    for first in 0..all.len() {
+        let listed = vec![listed(A, true)];
+        let mut s = Scene::restarted(limits.clone(), Epoch::new(E1).unwrap(), listed);
+        for (id, mode, seq, claim) in all.iter().cycle().skip(first).take(all.len()) {
+            let said = s.reassert(A, id, *mode, *seq, claim.clone());
+            assert!(!said.iter().any(|line| line.contains("refused")), "{said:?}");
+        }
+        let said = s.reasserted(A, A, "{t}x", &[1, 2, 3, 4]);
+        let recovered = said.iter().filter(|line| *line == "A recovered epoch 2").count();
+        assert_eq!(recovered, s.server.terms().len(), "{said:?}");
+        // Nobody else reads it any more, so the upgrade is granted: three claims are left.
+        assert!(said.contains(&"A granted r:{t}x #4 write 2.1".to_owned()), "{said:?}");
+        assert_eq!(s.server.claims(), 3);
+    }
 }

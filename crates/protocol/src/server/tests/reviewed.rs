@@ -169,17 +169,6 @@ fn a_token_of_the_terms_own_epoch_can_not_be_re_asserted() {
 }
 
 #[test]
-fn a_server_that_leaves_groups_extends_nobody_who_may_have_something_there() {
-    let mut s = Scene::new(Handoff::Direct);
-    s.acquire(A, "x", Write, 1);
-    s.input(Input::Leave { groups: GroupSet::from_iter([record("x").group()]) });
-    assert_eq!(s.keep_alive(A, 1), [""; 0]);
-    let new = SessionId(9);
-    assert_eq!(s.say(new, OPEN), ["I opened"]);
-    assert_eq!(s.keep_alive(new, 1), ["I alive 1"]);
-}
-
-#[test]
 fn an_upgraders_retry_is_sent_again() {
     let mut s = Scene::new(Handoff::Retry);
     s.acquire(A, "x", Read, 1);
@@ -188,4 +177,16 @@ fn an_upgraders_retry_is_sent_again() {
     assert_eq!(s.release(B, "x", 1), ["A retry r:x #2"]);
     s.acquire(C, "x", Write, 1);
     assert_eq!(s.wait(Duration::from_millis(500)), ["A retry r:x #2"]);
+}
+
+#[test]
+fn what_is_re_asserted_after_a_new_acquire_is_over() {
+    let mut s = after(vec![listed(A, true)]);
+    // The re-assertion of #1 was lost. Its threads have left, and the record is wanted anew.
+    assert_eq!(s.acquire(A, "x", Read, 2), ["A queued r:x #2"]);
+    s.reassert(A, "x", Read, 1, held(7));
+    let said = s.reasserted(A, A, "x", &[1]);
+    assert!(said.contains(&"A granted r:x #2 read 2.0".to_owned()), "{said:?}");
+    s.release(A, "x", 2);
+    assert_eq!(s.server.claims(), 0, "of one session there is one grant at a record");
 }
