@@ -160,6 +160,7 @@ impl Inner {
                 // Nothing is stored, so it is as durable as it will be.
                 Output::Store { store, .. } => later.push(Input::Stored { store }),
                 Output::Ended { session } => drop(self.seats.remove(&session)),
+                Output::Left { .. } => {}
                 Output::Behind { groups, above } => {
                     later.push(Input::Take { groups, above, listed: Vec::new() });
                 }

@@ -150,8 +150,8 @@ impl Service {
                     seat.end(work);
                 }
             }
-            // It is the tables that are behind; see below.
-            Output::Behind { .. } => {}
+            // It is the tables that are behind; see below. No group goes to another server.
+            Output::Behind { .. } | Output::Left { .. } => {}
         }
     }
 
@@ -216,6 +216,7 @@ impl Service {
             ttl: it.ttl,
             handoff: it.handoff,
             here: true,
+            last: false,
         });
         let listed: Vec<_> = open.chain(desk.phantom).collect();
         if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {

@@ -19,8 +19,8 @@ use crate::error::StartError;
 
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 const EPOCHS: TableDefinition<'_, u8, u32> = TableDefinition::new("epochs");
-/// The lease in microseconds, and whether waits end by a retry.
-const SESSIONS: TableDefinition<'_, u64, (u64, bool)> = TableDefinition::new("sessions");
+/// The lease in microseconds, whether waits end by a retry, whether it is not extended any more.
+const SESSIONS: TableDefinition<'_, u64, (u64, bool, bool)> = TableDefinition::new("sessions");
 
 const FORMAT: &str = "lockspan 1";
 
@@ -78,9 +78,10 @@ impl DataFile {
                             epochs.insert(group.0, term.epoch.number())?;
                         }
                     }
-                    Store::Session { session, ttl, handoff } => {
+                    Store::Session { session, ttl, handoff, last } => {
                         let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
-                        sessions.insert(session.0, (micros, *handoff == Handoff::Retry))?;
+                        let retries = *handoff == Handoff::Retry;
+                        sessions.insert(session.0, (micros, retries, *last))?;
                     }
                     Store::Forget { session } => {
                         sessions.remove(session.0)?;
@@ -152,12 +153,13 @@ fn read(path: &Path) -> Result<(Database, Saved), Failure> {
     let mut sessions = Vec::new();
     for entry in read.open_table(SESSIONS)?.iter()? {
         let (session, value) = entry?;
-        let (micros, retries) = value.value();
+        let (micros, retries, last) = value.value();
         sessions.push(Listed {
             session: SessionId(session.value()),
             ttl: Duration::from_micros(micros),
             handoff: if retries { Handoff::Retry } else { Handoff::Direct },
             here: true,
+            last,
         });
     }
     drop(read);
@@ -171,7 +173,7 @@ mod tests {
 
     fn session(id: u64) -> Store {
         let ttl = Duration::from_secs(5);
-        Store::Session { session: SessionId(id), ttl, handoff: Handoff::Retry }
+        Store::Session { session: SessionId(id), ttl, handoff: Handoff::Retry, last: false }
     }
 
     fn open(dir: &Path) -> Result<(DataFile, Saved), StartError> {

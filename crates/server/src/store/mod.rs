@@ -32,7 +32,8 @@ impl Saved {
     /// have had: as long as its lease is not over, nothing is granted, and since nobody else is
     /// listed, nothing is re-asserted.
     pub(crate) fn nothing(fresh: bool, ttl: Duration, phantom: SessionId) -> Self {
-        let listed = Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false };
+        let listed =
+            Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false, last: false };
         let sessions = if fresh { Vec::new() } else { vec![listed] };
         Self { epoch: Epoch::NONE, sessions }
     }
