@@ -38,7 +38,7 @@ fn worlds_keep_their_promises() {
     }
 }
 
-/// A server leaves groups, is restarted within a lease, and must not extend who has something there.
+/// A server leaves groups and is restarted within a lease.
 #[test]
 fn a_restart_after_a_move_extends_nobody() {
     let plan = Plan::draw_with(33446, None, None);
