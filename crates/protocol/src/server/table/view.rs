@@ -96,6 +96,20 @@ impl LockTable {
         self.names.find(record).map(|ix| self.view(self.names.get(ix)))
     }
 
+    /// What a session holds at a record, and what it waits for there.
+    #[must_use]
+    pub fn look_own(
+        &self,
+        session: SessionId,
+        record: &Record,
+    ) -> (Option<ClaimView>, Option<ClaimView>) {
+        let found = self.by_id.get(&session).zip(self.names.find(record));
+        let Some((&by, ix)) = found else { return (None, None) };
+        let own = self.own(ix, by);
+        let view = |at: ClaimIx| self.claim_view(at);
+        (own.holding.map(view), own.waiting.map(view))
+    }
+
     /// Looks at `steps` places from the place `from` on, for those who page through a table that
     /// lives: the records there, and where to go on, if there is more. A record that is there all
     /// the time is seen once.

@@ -1,0 +1,59 @@
+//! A connection's two ends of a pipe, whichever kind of socket it is.
+
+use std::io;
+
+use bytes::BytesMut;
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected socket. Reading and writing need no exclusive access.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    /// A TCP connection.
+    Tcp(TcpStream),
+    /// A connection through a socket file.
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Reads what is there, without waiting. 0: the other side has closed.
+    pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_read_buf(buf),
+            Self::Unix(stream) => stream.try_read_buf(buf),
+        }
+    }
+
+    /// Writes what fits, without waiting.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Until there may be something to read.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// Until something may be written.
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.writable().await,
+            Self::Unix(stream) => stream.writable().await,
+        }
+    }
+
+    /// Nothing more is read or written, by nobody.
+    pub(crate) fn shut_down(&self) {
+        use rustix::net::{Shutdown, shutdown};
+        // It fails only if the other side has gone already.
+        let _ = match self {
+            Self::Tcp(stream) => shutdown(stream, Shutdown::Both),
+            Self::Unix(stream) => shutdown(stream, Shutdown::Both),
+        };
+    }
+}

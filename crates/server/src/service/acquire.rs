@@ -1,0 +1,253 @@
+//! Commands of clients that leave numbers and epochs to the server: acquire, release, convert.
+//!
+//! Each is a message of the protocol. The server draws its seq while the record's table is locked,
+//! and the answer finds the command by it, through the session's seat.
+
+use std::sync::Arc;
+
+use lockspan_protocol::server::table::{ClaimView, TableInput};
+use lockspan_protocol::{Mode, Owner, Record, Refusal, Seq, Tick, ToServer};
+use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
+
+use super::patience::Patience;
+use super::seat::{Ask, Seat};
+use super::shard::Shard;
+use super::{Service, Work};
+use crate::net::outbox::Outbox;
+
+/// Replies that one connection may wait for.
+const WAITS_MAX: usize = 100_000;
+
+/// What `LS.ACQUIRE` asks for.
+#[derive(Debug)]
+pub(crate) struct Wish {
+    pub(crate) record: Record,
+    pub(crate) mode: Mode,
+    pub(crate) wait: Wait,
+    pub(crate) seq: Option<Seq>,
+    pub(crate) upgrade: bool,
+    pub(crate) owners: Vec<Owner>,
+}
+
+impl Service {
+    /// `LS.ACQUIRE`: the reply comes now or later, from whoever steps the table.
+    pub(crate) fn acquire(
+        &self,
+        seat: &Arc<Seat>,
+        outbox: &Arc<Outbox>,
+        wish: Wish,
+        work: &mut Work,
+    ) -> Result<(), CommandError> {
+        self.check_seat(seat, work)?;
+        let shard = self.shard_of(wish.record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            self.ask(shard, seat, outbox, wish, now, work)
+        })
+    }
+
+    /// `LS.CONVERT`: the grant `seq` becomes a read, or waits to become a write.
+    pub(crate) fn convert(
+        &self,
+        seat: &Arc<Seat>,
+        outbox: &Arc<Outbox>,
+        (record, seq): (Record, Seq),
+        (mode, wait): (Mode, Wait),
+        work: &mut Work,
+    ) -> Result<(), CommandError> {
+        self.check_seat(seat, work)?;
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            let (holding, _) = shard.table.look_own(seat.id, &record);
+            let held = holding.filter(|claim| claim.seq == seq);
+            let Some((held, token)) = held.and_then(|it| it.token.map(|token| (it, token))) else {
+                let text = format!("the session does not hold {} as {seq}", show(&record));
+                return Err(CommandError::new(ErrorCode::NotHeld, text));
+            };
+            if held.mode == mode {
+                let value = reply::granted(seq, mode, token, held.revoked);
+                outbox.reply(&value, &mut work.dirty);
+                return Ok(());
+            }
+            if mode == Mode::Write {
+                let (seq, upgrade, owners) = (None, true, Vec::new());
+                let wish = Wish { record, mode, wait, seq, upgrade, owners };
+                return self.ask(shard, seat, outbox, wish, now, work);
+            }
+            let keep = seat.next_seq();
+            let message = ToServer::Release { record: record.clone(), seq, keep: Some(keep) };
+            self.say(shard, seat, message, now, work)?;
+            supersede(shard, seat, &record, work);
+            outbox.reply(&reply::granted(keep, mode, token, None), &mut work.dirty);
+            Ok(())
+        })
+    }
+
+    /// `LS.RELEASE`: whether there was something to end.
+    pub(crate) fn release(
+        &self,
+        seat: &Arc<Seat>,
+        (record, seq, keep): (Record, Seq, Option<Seq>),
+        work: &mut Work,
+    ) -> Result<Value, CommandError> {
+        self.check_seat(seat, work)?;
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            seat.saw(keep.unwrap_or(seq));
+            let (holding, waiting) = shard.table.look_own(seat.id, &record);
+            let some = [holding, waiting].into_iter().flatten().any(|claim| claim.seq <= seq);
+            let message = ToServer::Release { record: record.clone(), seq, keep };
+            self.say(shard, seat, message, now, work)?;
+            supersede(shard, seat, &record, work);
+            Ok(reply::ended(some))
+        })
+    }
+
+    /// `LS.CANCEL`: whether there was something to end. Of an upgrade the read stays, with a new
+    /// number, which is the reply then.
+    pub(crate) fn cancel(
+        &self,
+        seat: &Arc<Seat>,
+        record: &Record,
+        seq: Seq,
+        work: &mut Work,
+    ) -> Result<Value, CommandError> {
+        self.check_seat(seat, work)?;
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            seat.saw(seq);
+            let (holding, waiting) = shard.table.look_own(seat.id, record);
+            let some = [&holding, &waiting].into_iter().flatten().any(|claim| claim.seq <= seq);
+            let kept = self.withdraw(shard, seat, (record, seq), now, work)?;
+            supersede(shard, seat, record, work);
+            Ok(kept.unwrap_or_else(|| reply::ended(some)))
+        })
+    }
+
+    /// A connection has gone: what its commands waited for is withdrawn.
+    pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
+        for (record, seq) in seat.forsaken(outbox, work) {
+            let shard = self.shard_of(record.group());
+            self.with_shard(shard, work, |shard, now, work| {
+                // If the group is not served, nothing waits there.
+                let _ = self.withdraw(shard, seat, (&record, seq), now, work);
+            });
+        }
+    }
+
+    /// A command has waited for long enough.
+    pub(super) fn give_up(&self, patience: Patience, work: &mut Work) {
+        let Patience { seat, record, seq, slot } = patience;
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            let Some((ask, shared)) = seat.unask(&record, seq, &slot) else { return };
+            let kept = if shared {
+                None
+            } else {
+                self.withdraw(shard, &seat, (&record, seq), now, work).ok().flatten()
+            };
+            ask.slot.fill(&kept.unwrap_or(Value::Null), &mut work.dirty);
+        });
+    }
+
+    /// Acquires, with a command that waits for the answer.
+    fn ask(
+        &self,
+        shard: &mut Shard,
+        seat: &Arc<Seat>,
+        outbox: &Arc<Outbox>,
+        wish: Wish,
+        now: Tick,
+        work: &mut Work,
+    ) -> Result<(), CommandError> {
+        let Wish { record, mode, wait, seq, upgrade, owners } = wish;
+        let Some(epoch) = self.epoch_of(&record) else {
+            let text = format!("{} is not served now; try again", show(&record));
+            return Err(CommandError::new(ErrorCode::Loading, text));
+        };
+        if outbox.waiting() >= WAITS_MAX {
+            let text = format!("{WAITS_MAX} replies are outstanding here, and no more may be");
+            return Err(CommandError::new(ErrorCode::Limit, text));
+        }
+        let seq = match seq {
+            Some(seq) => {
+                seat.saw(seq);
+                seq
+            }
+            None => seat.next_seq(),
+        };
+        let slot = outbox.open_slot();
+        let asked = owners.clone();
+        let ask = Ask { slot, wait, mode, epoch, upgrade, owners: asked, timer: None };
+        seat.ask(record.clone(), seq, ask);
+        shard.counts.acquires += 1;
+        let message =
+            ToServer::Acquire { record: record.clone(), mode, seq, epoch, upgrade, owners };
+        match self.say(shard, seat, message, now, work) {
+            Ok(()) => supersede(shard, seat, &record, work),
+            Err(why) => seat.refuse(&record, seq, &why.into(), work),
+        }
+        Ok(())
+    }
+
+    /// The acquire `seq` is over; what the session reads meanwhile stays, with a new number.
+    fn withdraw(
+        &self,
+        shard: &mut Shard,
+        seat: &Arc<Seat>,
+        (record, seq): (&Record, Seq),
+        now: Tick,
+        work: &mut Work,
+    ) -> Result<Option<Value>, CommandError> {
+        let own = shard.table.look_own(seat.id, record);
+        let upgrades = |claim: &ClaimView| claim.seq == seq;
+        let read = match own {
+            (Some(read), Some(waiting)) if upgrades(&waiting) => Some(read),
+            _ => None,
+        };
+        let keep = read.as_ref().map(|_| seat.next_seq());
+        let message = ToServer::Cancel { record: record.clone(), seq, keep };
+        self.say(shard, seat, message, now, work)?;
+        let kept = keep.zip(read.and_then(|read| read.token));
+        Ok(kept.map(|(keep, token)| reply::granted(keep, Mode::Read, token, None)))
+    }
+
+    fn say(
+        &self,
+        shard: &mut Shard,
+        seat: &Arc<Seat>,
+        message: ToServer,
+        now: Tick,
+        work: &mut Work,
+    ) -> Result<(), CommandError> {
+        shard.counts.messages_in += 1;
+        if !matches!(message, ToServer::Acquire { .. }) {
+            shard.counts.releases += 1;
+        }
+        let input = TableInput::Message { session: seat.id, message };
+        shard.step(now, input, &self.graph, work).map_err(|why| CommandError::from(&why))
+    }
+
+    /// What a client hears if its session is not open.
+    fn check_seat(&self, seat: &Seat, work: &mut Work) -> Result<(), CommandError> {
+        if seat.is_open() {
+            return Ok(());
+        }
+        let refused = self.check_open(seat.id, work).map_err(Refusal::Session);
+        refused.map_err(|why| CommandError::from(&why))
+    }
+}
+
+/// Commands that wait for what the session has just ended hear so.
+pub(super) fn supersede(shard: &Shard, seat: &Seat, record: &Record, work: &mut Work) {
+    if !seat.is_asking() {
+        return;
+    }
+    let (holding, waiting) = shard.table.look_own(seat.id, record);
+    let reserved = holding.filter(|claim| claim.token.is_none());
+    seat.supersede(record, [reserved, waiting].map(|it| it.map(|claim| claim.seq)), work);
+}
+
+/// A record's name, for people.
+fn show(record: &Record) -> String {
+    record.as_bytes().escape_ascii().to_string()
+}

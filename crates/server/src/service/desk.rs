@@ -1,0 +1,235 @@
+//! The registry with its lock, and the seats of all sessions.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use lockspan_protocol::server::registry::{Registry, RegistryOutput, ToTables};
+use lockspan_protocol::server::table::TableInput;
+use lockspan_protocol::server::{Listed, Output, Store};
+use lockspan_protocol::{
+    Epoch, Group, GroupSet, Limits, SessionId, StoreId, TermRefusal, Tick, ToNode,
+};
+use lockspan_wire::Event;
+
+use super::seat::Seat;
+use super::work::Note;
+use super::{Service, Work};
+use crate::clock;
+use crate::store::Saved;
+
+/// What is behind the registry's lock.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) registry: Registry,
+    pub(super) out: VecDeque<RegistryOutput>,
+    pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    /// Stands for the sessions of a run before of which nothing is known.
+    phantom: Option<Listed>,
+}
+
+impl Desk {
+    pub(super) fn new(limits: Limits, shards: usize) -> Self {
+        let of = |shard| (0..=u8::MAX).map(Group).filter(move |it| usize::from(it.0) % shards == shard);
+        Self {
+            registry: Registry::new(limits, (0..shards).map(|shard| of(shard).collect()).collect()),
+            out: VecDeque::new(),
+            seats: HashMap::new(),
+            phantom: None,
+        }
+    }
+}
+
+impl Service {
+    /// One thing that the registry does, and all that follows from it. Leases that are over end
+    /// first.
+    pub(super) fn with_desk<R>(
+        &self,
+        work: &mut Work,
+        step: impl FnOnce(&mut Desk, Tick) -> R,
+    ) -> R {
+        let mut desk = crate::lock(&self.desk);
+        let now = clock::now();
+        let Desk { registry, out, .. } = &mut *desk;
+        registry.expire(now, out);
+        self.settle(&mut desk, now, work);
+        let result = step(&mut desk, now);
+        self.settle(&mut desk, now, work);
+        let deadline = desk.registry.next_deadline();
+        drop(desk);
+        self.ring_by(deadline);
+        result
+    }
+
+    /// The seat of a session, if there is one.
+    pub(crate) fn seat(&self, session: SessionId) -> Option<Arc<Seat>> {
+        crate::lock(&self.desk).seats.get(&session).cloned()
+    }
+
+    /// Serves everything, above every epoch that ever was, as soon as that is durable.
+    pub(crate) fn take_all(&self, saved: Saved, work: &mut Work) -> Result<(), TermRefusal> {
+        self.with_desk(work, |desk, now| {
+            for one in &saved.sessions {
+                if one.here {
+                    let seat = Seat::new(one.session, one.ttl, one.handoff);
+                    desk.seats.insert(one.session, seat);
+                } else {
+                    desk.phantom = Some(*one);
+                }
+            }
+            let Saved { epoch, sessions } = saved;
+            desk.registry.take(now, GroupSet::ALL, epoch, sessions, &mut desk.out)
+        })
+    }
+
+    /// Whether every group is served.
+    pub(crate) fn serves_all(&self) -> bool {
+        self.epochs.iter().all(|epoch| epoch.load(Ordering::Acquire) > 0)
+    }
+
+    /// The writer has made these durable.
+    pub(crate) fn stored(&self, stores: Vec<StoreId>, work: &mut Work) {
+        self.with_desk(work, |desk, now| {
+            for store in stores {
+                // It was under way; if it is not any more, its groups were left.
+                let _ = desk.registry.stored(now, store, &mut desk.out);
+            }
+        });
+    }
+
+    /// Every session hears it.
+    pub(crate) fn announce(&self, event: &Event, work: &mut Work) {
+        for seat in crate::lock(&self.desk).seats.values() {
+            seat.announce_event(event, work);
+        }
+    }
+
+    /// Passes on what the registry and the tables have to say to each other, until they have
+    /// nothing more to say. What the tables said comes before what the registry says next.
+    fn settle(&self, desk: &mut Desk, now: Tick, work: &mut Work) {
+        loop {
+            for note in std::mem::take(&mut work.notes) {
+                match note {
+                    Note::Recovered { former } => desk.registry.recovered(former, &mut desk.out),
+                    Note::Dropped { former } => desk.registry.dropped(former),
+                    Note::Behind { groups, above } => self.behind(desk, now, groups, above, work),
+                }
+            }
+            match desk.out.pop_front() {
+                None if work.notes.is_empty() => return,
+                None => {}
+                Some(RegistryOutput::Out(output)) => self.desk_said(desk, now, output, work),
+                Some(RegistryOutput::Tables(said)) => self.tell_tables(desk, said, work),
+            }
+        }
+    }
+
+    fn desk_said(&self, desk: &mut Desk, now: Tick, output: Output, work: &mut Work) {
+        match output {
+            Output::Send { session, message } => {
+                if let Some(seat) = desk.seats.get(&session) {
+                    seat.deliver(message, work);
+                }
+            }
+            Output::Store { store, what } => {
+                if let Store::Forget { session } = what
+                    && let Some(seat) = desk.seats.get(&session)
+                {
+                    seat.set_open(false);
+                }
+                if self.storage.put(store, what) {
+                    let stored = desk.registry.stored(now, store, &mut desk.out);
+                    stored.expect("the write is under way");
+                }
+            }
+            Output::Ended { session } => {
+                desk.phantom.take_if(|phantom| phantom.session == session);
+                if let Some(seat) = desk.seats.remove(&session) {
+                    seat.end(work);
+                }
+            }
+            // It is the tables that are behind; see below.
+            Output::Behind { .. } => {}
+        }
+    }
+
+    fn tell_tables(&self, desk: &mut Desk, said: ToTables, work: &mut Work) {
+        match said {
+            ToTables::Began { session, handoff } => {
+                let Some(seat) = desk.seats.get(&session) else { return };
+                for shard in 0..self.shards.len() {
+                    crate::lock(&self.shards[shard]).seats.insert(session, Arc::clone(seat));
+                    self.tell_shard(shard, TableInput::Began { session, handoff }, work);
+                }
+                seat.set_open(true);
+            }
+            ToTables::Ended { session } => {
+                let seat = desk.seats.get(&session);
+                seat.inspect(|seat| seat.set_open(false));
+                for shard in 0..self.shards.len() {
+                    self.tell_shard(shard, TableInput::Ended { session }, work);
+                    crate::lock(&self.shards[shard]).seats.remove(&session);
+                }
+                seat.inspect(|seat| seat.fail(work));
+            }
+            ToTables::Begin { term, listed } => {
+                let groups = term.groups;
+                let Some(group) = groups.iter().next() else { return };
+                let listed_count = listed.len();
+                self.tell_shard(self.shard_of(group), TableInput::Begin { term, listed }, work);
+                for group in groups.iter() {
+                    self.epochs[usize::from(group.0)].store(term.epoch.number(), Ordering::Release);
+                }
+                tracing::debug!(
+                    "{} of {groups} has begun; {listed_count} sessions may re-assert",
+                    term.epoch
+                );
+                self.began.notify_one();
+            }
+        }
+    }
+
+    /// A table can't go on with these groups in their epoch: they are taken again, above. The
+    /// sessions that are open may re-assert what they had.
+    fn behind(
+        &self,
+        desk: &mut Desk,
+        now: Tick,
+        groups: GroupSet,
+        above: Epoch,
+        work: &mut Work,
+    ) {
+        let terms = desk.registry.terms().iter().filter(|term| term.epoch <= above);
+        let groups = terms.fold(GroupSet::EMPTY, |all, term| all.or(term.groups.and(groups)));
+        if groups.is_empty() {
+            return;
+        }
+        tracing::warn!(
+            "a client has shown {above} of {groups}, or its tokens are used up: these are taken \
+             again above it, and clients re-assert"
+        );
+        desk.registry.leave(groups);
+        for group in groups.iter() {
+            self.epochs[usize::from(group.0)].store(0, Ordering::Release);
+        }
+        for shard in 0..self.shards.len() {
+            self.tell_shard(shard, TableInput::Leave { groups }, work);
+        }
+        let open = desk.registry.open_sessions();
+        let open = open.map(|it| Listed {
+            session: it.session,
+            ttl: it.ttl,
+            handoff: it.handoff,
+            here: true,
+        });
+        let listed: Vec<_> = open.chain(desk.phantom).collect();
+        if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {
+            tracing::error!("{groups} can't be served any more: {why}");
+        }
+    }
+
+    /// A session is told something by the registry's own refusal; see `net`.
+    pub(crate) fn no_session() -> Event {
+        Event::Node(ToNode::NoSession)
+    }
+}

@@ -1,0 +1,368 @@
+//! One session as the driver sees it: who hears of its events, and which commands wait for an
+//! answer from the tables.
+//!
+//! A message for the session comes here while its table is locked, so that the messages about one
+//! record stay in order. If a command waits for it, it becomes the command's reply; otherwise it
+//! goes, as an event, to every connection that listens.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use lockspan_protocol::{
+    Epoch, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term, ToNode, ToServer,
+};
+use lockspan_wire::{CommandError, ErrorCode, Event, Value, Wait, reply};
+
+use super::patience::{Patience, PatienceKey};
+use super::work::Work;
+use crate::net::outbox::{Outbox, Slot};
+
+/// A session of this server.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) id: SessionId,
+    pub(crate) ttl: Duration,
+    pub(crate) handoff: Handoff,
+    /// The tables know the session, and the registry has not ended it.
+    open: AtomicBool,
+    /// The highest seq that was ever seen.
+    last_seq: AtomicU64,
+    /// How many acquires have a command that waits; changed under the lock.
+    asking: AtomicUsize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    listeners: Vec<Listener>,
+    /// Acquires whose command was not answered yet.
+    asks: BTreeMap<(Record, Seq), Vec<Ask>>,
+    /// Commands that wait for the session to be open.
+    opens: Vec<Slot>,
+    /// The client has ended the session itself.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Listener {
+    outbox: Arc<Outbox>,
+    as_message: bool,
+}
+
+/// A command that acquires, and waits for its answer.
+#[derive(Debug)]
+pub(crate) struct Ask {
+    pub(crate) slot: Slot,
+    pub(crate) wait: Wait,
+    pub(crate) mode: Mode,
+    pub(crate) epoch: Epoch,
+    /// The session reads the record meanwhile.
+    pub(crate) upgrade: bool,
+    pub(crate) owners: Vec<Owner>,
+    /// What ends the wait in time.
+    pub(crate) timer: Option<PatienceKey>,
+}
+
+impl Ask {
+    fn answer(self, value: &Value, work: &mut Work) {
+        work.patience_over.extend(self.timer);
+        self.slot.fill(value, &mut work.dirty);
+    }
+
+    /// The acquire, said again.
+    fn message(&self, record: &Record, seq: Seq) -> ToServer {
+        ToServer::Acquire {
+            record: record.clone(),
+            mode: self.mode,
+            seq,
+            epoch: self.epoch,
+            upgrade: self.upgrade,
+            owners: self.owners.clone(),
+        }
+    }
+}
+
+impl Seat {
+    pub(super) fn new(id: SessionId, ttl: Duration, handoff: Handoff) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            ttl,
+            handoff,
+            open: AtomicBool::new(false),
+            last_seq: AtomicU64::new(0),
+            asking: AtomicUsize::new(0),
+            inner: Mutex::default(),
+        })
+    }
+
+    /// Whether its messages go to the tables without asking the registry. The tables look too, so
+    /// an answer that is out of date does no harm.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_open(&self, open: bool) {
+        self.open.store(open, Ordering::Release);
+    }
+
+    /// A client has used this seq.
+    pub(super) fn saw(&self, seq: Seq) {
+        self.last_seq.fetch_max(seq.0, Ordering::Relaxed);
+    }
+
+    /// A seq above all that were seen. Called with the record's table locked, so that the table
+    /// sees them in order.
+    pub(super) fn next_seq(&self) -> Seq {
+        let next = |last: u64| Some(last.saturating_add(1));
+        let last = self.last_seq.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        Seq(last.unwrap_or(u64::MAX).saturating_add(1))
+    }
+
+    /// The connection hears of the session's events from now on, in this way alone.
+    pub(crate) fn listen(&self, outbox: &Arc<Outbox>, as_message: bool) {
+        let listeners = &mut self.lock().listeners;
+        match listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
+            Some(known) => known.as_message = as_message,
+            None => listeners.push(Listener { outbox: Arc::clone(outbox), as_message }),
+        }
+    }
+
+    /// The connection does not hear of them any more.
+    pub(crate) fn stop_listening(&self, outbox: &Arc<Outbox>) {
+        self.lock().listeners.retain(|one| !Arc::ptr_eq(&one.outbox, outbox));
+    }
+
+    /// How many connections listen.
+    pub(crate) fn listeners(&self) -> usize {
+        self.lock().listeners.len()
+    }
+
+    /// A command waits for the session to be open.
+    pub(super) fn await_open(&self, slot: Slot) {
+        self.lock().opens.push(slot);
+    }
+
+    /// A command waits for what becomes of this acquire.
+    pub(super) fn ask(&self, record: Record, seq: Seq, ask: Ask) {
+        self.lock().asks.entry((record, seq)).or_default().push(ask);
+    }
+
+    /// Whether a command waits for an acquire.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed) > 0
+    }
+
+    /// Commands that wait for an acquire at this record which is neither of these in line: a
+    /// later acquire or a release has ended it.
+    pub(super) fn supersede(&self, record: &Record, in_line: [Option<Seq>; 2], work: &mut Work) {
+        let mut inner = self.lock();
+        let all = (record.clone(), Seq(0))..=(record.clone(), Seq(u64::MAX));
+        let over = inner.asks.extract_if(all, |(_, seq), _| !in_line.contains(&Some(*seq)));
+        let text = "this acquire is over: the session has released the record or acquired it again";
+        let value = Value::error(ErrorCode::Stale, text);
+        for ask in over.flat_map(|(_, asks)| asks) {
+            ask.answer(&value, work);
+        }
+    }
+
+    /// The acquire was refused: all its commands hear so.
+    pub(super) fn refuse(&self, record: &Record, seq: Seq, value: &Value, work: &mut Work) {
+        let asks = self.lock().asks.remove(&(record.clone(), seq));
+        for ask in asks.into_iter().flatten() {
+            ask.answer(value, work);
+        }
+    }
+
+    /// The wait of this command is over, if it still waits; and whether another waits for the same.
+    pub(super) fn unask(&self, record: &Record, seq: Seq, slot: &Slot) -> Option<(Ask, bool)> {
+        let mut inner = self.lock();
+        let key = (record.clone(), seq);
+        let asks = inner.asks.get_mut(&key)?;
+        let at = asks.iter().position(|ask| ask.slot == *slot)?;
+        let ask = asks.swap_remove(at);
+        let shared = !asks.is_empty();
+        if !shared {
+            inner.asks.remove(&key);
+        }
+        Some((ask, shared))
+    }
+
+    /// The acquires that only commands of this connection wait for: it has gone.
+    pub(super) fn forsaken(
+        &self,
+        outbox: &Arc<Outbox>,
+        work: &mut Work,
+    ) -> Vec<(Record, Seq)> {
+        let mut inner = self.lock();
+        inner.opens.retain(|slot| !slot.is_of(outbox));
+        let mut gone = Vec::new();
+        inner.asks.retain(|(record, seq), asks| {
+            asks.retain(|ask| {
+                let leaves = ask.slot.is_of(outbox);
+                if leaves {
+                    work.patience_over.extend(ask.timer);
+                }
+                !leaves
+            });
+            if asks.is_empty() {
+                gone.push((record.clone(), *seq));
+            }
+            !asks.is_empty()
+        });
+        gone
+    }
+
+    /// The table or the registry says something to the session.
+    pub(super) fn deliver(self: &Arc<Self>, message: ToNode, work: &mut Work) {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let Some(message) = self.reply(inner, message, work) else { return };
+        Self::announce(inner, self.id, &Event::Node(message), work);
+    }
+
+    /// The server says something to every session.
+    pub(super) fn announce_event(&self, event: &Event, work: &mut Work) {
+        Self::announce(&self.lock(), self.id, event, work);
+    }
+
+    fn announce(inner: &Inner, session: SessionId, event: &Event, work: &mut Work) {
+        for Listener { outbox, as_message } in &inner.listeners {
+            outbox.event(session, event, *as_message, &mut work.dirty);
+        }
+    }
+
+    /// What is left of a message when the commands that wait for it have been answered.
+    fn reply(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        message: ToNode,
+        work: &mut Work,
+    ) -> Option<ToNode> {
+        match message {
+            ToNode::Opened { terms } if !inner.opens.is_empty() => {
+                let value = reply::opened(self.id, self.ttl, self.handoff, &terms);
+                inner.opens.drain(..).for_each(|slot| slot.fill(&value, &mut work.dirty));
+                return None;
+            }
+            _ if inner.asks.is_empty() => {}
+            ToNode::Granted { ref record, seq, mode, token, give_back } => {
+                if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
+                    let value = reply::granted(seq, mode, token, give_back);
+                    asks.into_iter().for_each(|ask| ask.answer(&value, work));
+                    return None;
+                }
+            }
+            ToNode::Refused { ref record, seq, ref why } => {
+                if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
+                    let value = CommandError::from(why).into();
+                    asks.into_iter().for_each(|ask| ask.answer(&value, work));
+                    return None;
+                }
+            }
+            ToNode::Queued { ref record, seq, ticket } => {
+                let key = (record.clone(), seq);
+                if let Some(asks) = inner.asks.get_mut(&key) {
+                    let at_once = asks.extract_if(.., |ask| ask.wait == Wait::No);
+                    for ask in at_once {
+                        let value = reply::queued(seq, ask.mode, ticket);
+                        ask.answer(&value, work);
+                    }
+                    for ask in asks.iter_mut().filter(|ask| ask.timer.is_none()) {
+                        if let Wait::Ms(span) = ask.wait {
+                            let (seat, record) = (Arc::clone(self), record.clone());
+                            let key = PatienceKey::new(crate::clock::now() + span);
+                            ask.timer = Some(key);
+                            let slot = ask.slot.clone();
+                            work.patience.push((key, Patience { seat, record, seq, slot }));
+                        }
+                    }
+                    if asks.is_empty() {
+                        inner.asks.remove(&key);
+                    }
+                    return None;
+                }
+            }
+            ToNode::Retry { ref record, seq } => {
+                if let Some(ask) = inner.asks.get(&(record.clone(), seq)).and_then(|it| it.first())
+                {
+                    work.again.push((Arc::clone(self), ask.message(record, seq)));
+                    return None;
+                }
+            }
+            ToNode::Serving(term) => Self::term_began(inner, term, work),
+            _ => {}
+        }
+        Some(message)
+    }
+
+    /// Acquires of an earlier epoch wait in no line any more.
+    fn term_began(inner: &mut Inner, term: Term, work: &mut Work) {
+        let text = "a new term has begun, and what waited in the last one is over; acquire again";
+        let value = Value::error(ErrorCode::Loading, text);
+        let over = |(record, _): &(Record, Seq), asks: &mut Vec<Ask>| {
+            term.groups.contains(record.group()) && asks.iter().any(|ask| ask.epoch < term.epoch)
+        };
+        for (_, asks) in inner.asks.extract_if(.., over) {
+            asks.into_iter().for_each(|ask| ask.answer(&value, work));
+        }
+    }
+
+    /// Its commands hear that there is no such session.
+    pub(super) fn fail(&self, work: &mut Work) {
+        let value: Value = CommandError::from(&SessionRefusal::Unknown).into();
+        let mut inner = self.lock();
+        for asks in std::mem::take(&mut inner.asks).into_values() {
+            asks.into_iter().for_each(|ask| ask.answer(&value, work));
+        }
+        inner.opens.drain(..).for_each(|slot| slot.fill(&value, &mut work.dirty));
+    }
+
+    /// The client ends the session itself: it need not hear that it is over.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+    }
+
+    /// The session is over.
+    pub(super) fn end(&self, work: &mut Work) {
+        self.set_open(false);
+        self.fail(work);
+        let mut inner = self.lock();
+        if !inner.closed {
+            Self::announce(&inner, self.id, &Event::Node(ToNode::NoSession), work);
+        }
+        inner.listeners.clear();
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        Locked { inner: crate::lock(&self.inner), asking: &self.asking }
+    }
+}
+
+/// The inside of a seat; counts its asks when it is left.
+struct Locked<'a> {
+    inner: MutexGuard<'a, Inner>,
+    asking: &'a AtomicUsize,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Inner;
+
+    fn deref(&self) -> &Inner {
+        &self.inner
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Inner {
+        &mut self.inner
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.asking.store(self.inner.asks.len(), Ordering::Relaxed);
+    }
+}

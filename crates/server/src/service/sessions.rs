@@ -1,0 +1,94 @@
+//! What sessions ask of the registry: to begin, to live on, to end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockspan_protocol::server::Output;
+use lockspan_protocol::server::registry::RegistryOutput;
+use lockspan_protocol::{Handoff, SessionId, SessionRefusal, ToNode};
+use lockspan_wire::{CommandError, ErrorCode};
+
+use super::seat::Seat;
+use super::{Service, Work};
+use crate::net::outbox::Slot;
+
+impl Service {
+    /// Opens a session, perhaps again. `join` sees its seat before anything is said to it.
+    pub(crate) fn open(
+        &self,
+        session: SessionId,
+        ttl: Duration,
+        handoff: Handoff,
+        join: impl FnOnce(&Arc<Seat>),
+        work: &mut Work,
+    ) -> Result<Arc<Seat>, SessionRefusal> {
+        self.with_desk(work, |desk, now| {
+            desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
+            let new = || Seat::new(session, ttl, handoff);
+            let seat = desk.seats.entry(session).or_insert_with(new);
+            join(seat);
+            Ok(Arc::clone(seat))
+        })
+    }
+
+    /// A command waits for the session to be open.
+    pub(crate) fn await_open(seat: &Seat, slot: Slot) {
+        seat.await_open(slot);
+    }
+
+    /// A node's keep-alive: the answer is an event.
+    pub(crate) fn keep_alive(
+        &self,
+        session: SessionId,
+        number: u64,
+        work: &mut Work,
+    ) -> Result<(), SessionRefusal> {
+        self.with_desk(work, |desk, now| {
+            desk.registry.keep_alive(now, session, number, &mut desk.out)
+        })
+    }
+
+    /// `LS.KEEP`: how long the lease is from now on.
+    pub(crate) fn keep(
+        &self,
+        session: SessionId,
+        work: &mut Work,
+    ) -> Result<Duration, CommandError> {
+        self.with_desk(work, |desk, now| {
+            let mut said = VecDeque::new();
+            let kept = desk.registry.keep_alive(now, session, 0, &mut said);
+            kept.map_err(|why| CommandError::from(&why))?;
+            let alive = |said: &RegistryOutput| {
+                let RegistryOutput::Out(Output::Send { message, .. }) = said else { return false };
+                matches!(message, ToNode::Alive { .. })
+            };
+            if said.iter().any(alive) {
+                let seat = desk.seats.get(&session);
+                return Ok(seat.map_or(Duration::ZERO, |seat| seat.ttl));
+            }
+            let text = if said.is_empty() {
+                "the lease is not extended any more; open a new session"
+            } else {
+                "the server has been restarted, and the lease is extended when the session has \
+                 re-asserted what it holds: LS.REASSERT, then LS.REASSERTED"
+            };
+            // It says `Serving`: which groups wait for re-assertions.
+            desk.out.extend(said);
+            Err(CommandError::new(ErrorCode::Loading, text))
+        })
+    }
+
+    /// A client ends its session.
+    pub(crate) fn close(
+        &self,
+        session: SessionId,
+        work: &mut Work,
+    ) -> Result<(), SessionRefusal> {
+        self.with_desk(work, |desk, _| {
+            desk.registry.close(session, &mut desk.out)?;
+            desk.seats.get(&session).inspect(|seat| seat.close());
+            Ok(())
+        })
+    }
+}

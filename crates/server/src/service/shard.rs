@@ -1,0 +1,81 @@
+//! One table with its lock: a step, and what becomes of what it said.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use lockspan_protocol::server::table::{TableInput, TableOutput};
+use lockspan_protocol::{Limits, LockTable, Refusal, SessionId, Tick, ToNode, WaitGraph};
+
+use super::seat::Seat;
+use super::work::{Note, Work};
+use crate::stats::Counts;
+
+/// A table, the sessions that it knows, and what it did so far.
+#[derive(Debug)]
+pub(super) struct Shard {
+    pub(super) table: LockTable,
+    pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    pub(super) counts: Counts,
+    /// An empty buffer, to be used again.
+    out: Vec<TableOutput>,
+}
+
+impl Shard {
+    pub(super) fn new(limits: Limits, key: u64) -> Self {
+        Self {
+            table: LockTable::new(limits, key),
+            seats: HashMap::new(),
+            counts: Counts::default(),
+            out: Vec::new(),
+        }
+    }
+
+    /// One step of the table. Called with its lock held, which `now` was read under: so the time
+    /// that a table sees never goes back, and what it says to a session stays in order.
+    pub(super) fn step(
+        &mut self,
+        now: Tick,
+        input: TableInput,
+        graph: &Mutex<WaitGraph>,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        let result = self.table.handle(now, input, &mut self.out);
+        for said in self.out.drain(..) {
+            match said {
+                TableOutput::Send { session, message } => {
+                    self.counts.sent(&message);
+                    if let Some(seat) = self.seats.get(&session) {
+                        seat.deliver(message, work);
+                    }
+                }
+                // In the order in which the table said them: a wait is not over before it began.
+                TableOutput::Fact(fact) => {
+                    work.victims.extend(crate::lock(graph).handle(fact));
+                }
+                TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
+                TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),
+                TableOutput::Behind { groups, above } => {
+                    work.notes.push(Note::Behind { groups, above });
+                }
+            }
+        }
+        if result.is_err() {
+            self.counts.refusals += 1;
+        }
+        result
+    }
+}
+
+impl Counts {
+    fn sent(&mut self, message: &ToNode) {
+        self.messages_out += 1;
+        match message {
+            ToNode::Granted { .. } => self.grants += 1,
+            ToNode::Queued { .. } => self.queued += 1,
+            ToNode::Revoke { .. } => self.revokes += 1,
+            ToNode::Retry { .. } => self.retries += 1,
+            ToNode::Refused { .. } => self.refusals += 1,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! What happens when nobody says anything: leases end, revokes are sent again, waits give up.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockspan_protocol::Tick;
+use lockspan_protocol::server::table::TableInput;
+
+use super::{Service, Work};
+use crate::clock;
+
+/// The timer's own clock stands still while the machine is suspended, so it looks at least so often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// The timer is to ring by then.
+    pub(super) fn ring_by(&self, deadline: Option<Tick>) {
+        if let Some(Tick(at)) = deadline
+            && at < self.rings_at.load(Ordering::Relaxed)
+            && at < self.rings_at.fetch_min(at, Ordering::AcqRel)
+        {
+            self.rings_earlier.notify_one();
+        }
+    }
+
+    /// Rings, for ever.
+    pub(crate) async fn run_timer(&self) {
+        loop {
+            let now = clock::now();
+            let at = Tick(self.rings_at.load(Ordering::Acquire));
+            let sleep = at.since(now).min(LONGEST_SLEEP);
+            let earlier = self.rings_earlier.notified();
+            let over = tokio::time::timeout(sleep, earlier).await.is_err();
+            if over && !self.is_halted() {
+                let mut work = Work::default();
+                self.ring(&mut work);
+                work.dirty.flush();
+            }
+        }
+    }
+
+    /// Does what is due, and sets the timer.
+    fn ring(&self, work: &mut Work) {
+        // Whoever has an earlier deadline from now on will say so.
+        self.rings_at.store(u64::MAX, Ordering::Release);
+        let now = clock::now();
+        let leases = crate::lock(&self.desk).registry.next_deadline();
+        if leases.is_some_and(|deadline| deadline <= now) {
+            self.with_desk(work, |_, _| ());
+        } else {
+            self.ring_by(leases);
+        }
+        for shard in 0..self.shards.len() {
+            let next = crate::lock(&self.shards[shard]).table.next_deadline();
+            if next.is_some_and(|deadline| deadline <= now) {
+                self.tell_shard(shard, TableInput::Tick, work);
+            } else {
+                self.ring_by(next);
+            }
+            self.finish(work);
+        }
+        for patience in self.patiences.due(now) {
+            self.give_up(patience, work);
+        }
+        self.finish(work);
+        self.ring_by(self.patiences.next_deadline());
+    }
+}

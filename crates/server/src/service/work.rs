@@ -1,0 +1,45 @@
+//! What a step leaves to be done when its locks are released.
+
+use std::sync::Arc;
+
+use lockspan_protocol::server::Victim;
+use lockspan_protocol::{Epoch, GroupSet, SessionId, ToServer};
+
+use super::patience::{Patience, PatienceKey};
+use super::seat::Seat;
+use crate::net::outbox::Dirty;
+
+/// Collected under locks, done by [`Service::finish`](super::Service::finish).
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    /// Clients that are to be sent something.
+    pub(crate) dirty: Dirty,
+    /// Waits that close a circle.
+    pub(super) victims: Vec<Victim>,
+    /// What tables have to say to the registry.
+    pub(super) notes: Vec<Note>,
+    /// Acquires to be said again, for commands that wait.
+    pub(super) again: Vec<(Arc<Seat>, ToServer)>,
+    /// Commands that wait up to a moment: those that have begun, and those that are answered.
+    pub(super) patience: Vec<(PatienceKey, Patience)>,
+    pub(super) patience_over: Vec<PatienceKey>,
+}
+
+impl Work {
+    /// Whether there is something left to do but to send.
+    pub(super) fn is_left(&self) -> bool {
+        !(self.victims.is_empty()
+            && self.notes.is_empty()
+            && self.again.is_empty()
+            && self.patience.is_empty()
+            && self.patience_over.is_empty())
+    }
+}
+
+/// What a table has to say to the registry. See the header of `service` for why it may come late.
+#[derive(Debug)]
+pub(super) enum Note {
+    Recovered { former: SessionId },
+    Dropped { former: SessionId },
+    Behind { groups: GroupSet, above: Epoch },
+}
