@@ -1,3 +1,49 @@
-//! The service on sockets.
+//! The lock service on sockets: [`Server::start`] with a [`Config`].
+//!
+//! ```
+//! use lockspan_server::{Address, Config, Data, Server};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::start(Config {
+//!     listen: vec!["127.0.0.1:0".parse()?],
+//!     data: Data::None { fresh: true },
+//!     ..Config::default()
+//! })
+//! .await?;
+//! assert!(matches!(server.addresses()[0], Address::Tcp(at) if at.port() != 0));
+//! server.stop().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | job |
+//! |---|---|
+//! | `service` | the machines of `lockspan-protocol` for many threads; its header says why that is sound |
+//! | `store` | epochs and sessions on disk |
+//! | `net` | sockets, commands, replies |
+//! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
+
+mod clock;
+mod config;
+mod error;
+mod net;
+mod server;
+mod service;
+mod stats;
+mod store;
+
+use std::sync::{Mutex, MutexGuard};
+
+pub use config::{Address, BadAddress, Config, DEFAULT_PORT, Data};
+pub use error::StartError;
+pub use server::Server;
+pub use stats::Stats;
+
+/// Locks. A thread that died inside has left behind what nobody should go on with: then this dies
+/// too, and clients keep what their leases give them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread has died while it held this lock")
+}

@@ -7,10 +7,8 @@ use std::sync::atomic::Ordering;
 use lockspan_protocol::server::registry::{Registry, RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::{Listed, Output, Store};
-use lockspan_protocol::{
-    Epoch, Group, GroupSet, Limits, SessionId, StoreId, TermRefusal, Tick, ToNode,
-};
-use lockspan_wire::Event;
+use lockspan_protocol::{Epoch, Group, GroupSet, Limits, SessionId, StoreId, TermRefusal, Tick};
+use lockspan_wire::{ErrorCode, Event, Value};
 
 use super::seat::Seat;
 use super::work::Note;
@@ -30,7 +28,8 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(limits: Limits, shards: usize) -> Self {
-        let of = |shard| (0..=u8::MAX).map(Group).filter(move |it| usize::from(it.0) % shards == shard);
+        let of =
+            |shard| (0..=u8::MAX).map(Group).filter(move |it| usize::from(it.0) % shards == shard);
         Self {
             registry: Registry::new(limits, (0..shards).map(|shard| of(shard).collect()).collect()),
             out: VecDeque::new(),
@@ -97,10 +96,12 @@ impl Service {
         });
     }
 
-    /// Every session hears it.
-    pub(crate) fn announce(&self, event: &Event, work: &mut Work) {
+    /// Every session hears that the server stops, and every command that waits.
+    pub(crate) fn announce_stop(&self, work: &mut Work) {
+        let value = Value::error(ErrorCode::Loading, "the server stops; connect again");
         for seat in crate::lock(&self.desk).seats.values() {
-            seat.announce_event(event, work);
+            seat.announce_event(&Event::Stopping, work);
+            seat.answer_all(&value, work);
         }
     }
 
@@ -191,14 +192,7 @@ impl Service {
 
     /// A table can't go on with these groups in their epoch: they are taken again, above. The
     /// sessions that are open may re-assert what they had.
-    fn behind(
-        &self,
-        desk: &mut Desk,
-        now: Tick,
-        groups: GroupSet,
-        above: Epoch,
-        work: &mut Work,
-    ) {
+    fn behind(&self, desk: &mut Desk, now: Tick, groups: GroupSet, above: Epoch, work: &mut Work) {
         let terms = desk.registry.terms().iter().filter(|term| term.epoch <= above);
         let groups = terms.fold(GroupSet::EMPTY, |all, term| all.or(term.groups.and(groups)));
         if groups.is_empty() {
@@ -226,10 +220,5 @@ impl Service {
         if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {
             tracing::error!("{groups} can't be served any more: {why}");
         }
-    }
-
-    /// A session is told something by the registry's own refusal; see `net`.
-    pub(crate) fn no_session() -> Event {
-        Event::Node(ToNode::NoSession)
     }
 }

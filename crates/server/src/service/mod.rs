@@ -75,6 +75,7 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::stats::{Meters, Stats};
 use crate::store::Storage;
+pub(crate) use acquire::Wish;
 use desk::Desk;
 use patience::Patiences;
 pub(crate) use seat::Seat;
@@ -238,9 +239,8 @@ impl Service {
 
     /// Something that no table refuses.
     fn tell_shard(&self, shard: usize, input: TableInput, work: &mut Work) {
-        let told = self.with_shard(shard, work, |shard, now, work| {
-            shard.step(now, input, &self.graph, work)
-        });
+        let told = self
+            .with_shard(shard, work, |shard, now, work| shard.step(now, input, &self.graph, work));
         told.expect("a table refuses nothing but messages");
     }
 

@@ -6,13 +6,14 @@
 //! goes, as an event, to every connection that listens.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use lockspan_protocol::{
-    Epoch, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term, ToNode, ToServer,
+    Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term,
+    ToNode, ToServer,
 };
 use lockspan_wire::{CommandError, ErrorCode, Event, Value, Wait, reply};
 
@@ -28,6 +29,8 @@ pub(crate) struct Seat {
     pub(crate) handoff: Handoff,
     /// The tables know the session, and the registry has not ended it.
     open: AtomicBool,
+    /// The session is over.
+    ended: AtomicBool,
     /// The highest seq that was ever seen.
     last_seq: AtomicU64,
     /// How many acquires have a command that waits; changed under the lock.
@@ -44,6 +47,8 @@ struct Inner {
     opens: Vec<Slot>,
     /// The client has ended the session itself.
     closed: bool,
+    /// What `LS.REASSERT` has told in this epoch.
+    told: (Option<Epoch>, BTreeMap<Seq, Group>),
 }
 
 #[derive(Debug)]
@@ -92,6 +97,7 @@ impl Seat {
             ttl,
             handoff,
             open: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             last_seq: AtomicU64::new(0),
             asking: AtomicUsize::new(0),
             inner: Mutex::default(),
@@ -106,6 +112,11 @@ impl Seat {
 
     pub(super) fn set_open(&self, open: bool) {
         self.open.store(open, Ordering::Release);
+    }
+
+    /// Whether the session is not over, as far as is known.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.ended.load(Ordering::Acquire)
     }
 
     /// A client has used this seq.
@@ -191,11 +202,7 @@ impl Seat {
     }
 
     /// The acquires that only commands of this connection wait for: it has gone.
-    pub(super) fn forsaken(
-        &self,
-        outbox: &Arc<Outbox>,
-        work: &mut Work,
-    ) -> Vec<(Record, Seq)> {
+    pub(super) fn forsaken(&self, outbox: &Arc<Outbox>, work: &mut Work) -> Vec<(Record, Seq)> {
         let mut inner = self.lock();
         inner.opens.retain(|slot| !slot.is_of(outbox));
         let mut gone = Vec::new();
@@ -312,12 +319,34 @@ impl Seat {
 
     /// Its commands hear that there is no such session.
     pub(super) fn fail(&self, work: &mut Work) {
-        let value: Value = CommandError::from(&SessionRefusal::Unknown).into();
+        self.answer_all(&CommandError::from(&SessionRefusal::Unknown).into(), work);
+    }
+
+    /// All commands that wait are answered by this.
+    pub(super) fn answer_all(&self, value: &Value, work: &mut Work) {
         let mut inner = self.lock();
         for asks in std::mem::take(&mut inner.asks).into_values() {
-            asks.into_iter().for_each(|ask| ask.answer(&value, work));
+            asks.into_iter().for_each(|ask| ask.answer(value, work));
         }
-        inner.opens.drain(..).for_each(|slot| slot.fill(&value, &mut work.dirty));
+        inner.opens.drain(..).for_each(|slot| slot.fill(value, &mut work.dirty));
+    }
+
+    /// `LS.REASSERT` has told of this seq.
+    pub(super) fn told(&self, epoch: Epoch, seq: Seq, group: Group) {
+        let told = &mut self.lock().told;
+        if told.0 != Some(epoch) {
+            *told = (Some(epoch), BTreeMap::new());
+        }
+        told.1.insert(seq, group);
+    }
+
+    /// How many seqs of these groups `LS.REASSERT` has told of, and their sum.
+    pub(super) fn told_of(&self, epoch: Epoch, groups: GroupSet) -> (u32, u64) {
+        let inner = self.lock();
+        let (known, seqs) = &inner.told;
+        let in_groups = seqs.iter().filter(|(_, group)| groups.contains(**group));
+        let of_epoch = in_groups.filter(|_| *known == Some(epoch));
+        of_epoch.fold((0, 0), |(count, sum), (seq, _)| (count + 1, seq.0.wrapping_add(sum)))
     }
 
     /// The client ends the session itself: it need not hear that it is over.
@@ -328,6 +357,7 @@ impl Seat {
     /// The session is over.
     pub(super) fn end(&self, work: &mut Work) {
         self.set_open(false);
+        self.ended.store(true, Ordering::Release);
         self.fail(work);
         let mut inner = self.lock();
         if !inner.closed {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockspan_protocol::server::Output;
 use lockspan_protocol::server::registry::RegistryOutput;
-use lockspan_protocol::{Handoff, SessionId, SessionRefusal, ToNode};
+use lockspan_protocol::{Handoff, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{CommandError, ErrorCode};
 
 use super::seat::Seat;
@@ -79,12 +79,61 @@ impl Service {
         })
     }
 
-    /// A client ends its session.
-    pub(crate) fn close(
+    /// `LS.REASSERT`.
+    pub(crate) fn reassert(
         &self,
-        session: SessionId,
+        seat: &Seat,
+        message: ToServer,
         work: &mut Work,
-    ) -> Result<(), SessionRefusal> {
+    ) -> Result<(), CommandError> {
+        let told = match &message {
+            ToServer::Reassert { record, epoch, seq, .. } => Some((*epoch, *seq, record.group())),
+            _ => None,
+        };
+        let result = self.tell_table(seat, message, work);
+        result.map_err(|why| CommandError::from(&why))?;
+        if let Some((epoch, seq, group)) = told {
+            seat.told(epoch, seq, group);
+        }
+        Ok(())
+    }
+
+    /// `LS.REASSERTED`: the totals of several terms are divided by what `LS.REASSERT` has told.
+    pub(crate) fn reasserted(
+        &self,
+        seat: &Seat,
+        told: Term,
+        former: SessionId,
+        (count, sum): (u32, u64),
+        work: &mut Work,
+    ) -> Result<(), CommandError> {
+        let Term { groups, epoch } = told;
+        let terms = self.terms().into_iter().filter(|term| !term.groups.and(groups).is_empty());
+        let terms: Vec<_> = terms.collect();
+        let known = seat.told_of(epoch, groups);
+        if terms.len() > 1 && known != (count, sum) {
+            let text = format!(
+                "LS.REASSERTED: {count} seqs with the sum {sum} are not what LS.REASSERT has told \
+                 of, which is {} with the sum {}; say the missing ones again",
+                known.0, known.1
+            );
+            return Err(CommandError::new(ErrorCode::Stale, text));
+        }
+        for term in &terms {
+            let (count, sum) = match terms.len() {
+                1 => (count, sum),
+                _ => seat.told_of(epoch, term.groups),
+            };
+            let groups = term.groups;
+            let message = ToServer::Reasserted { groups, epoch, former, count, sum };
+            let result = self.tell_table(seat, message, work);
+            result.map_err(|why| CommandError::from(&why))?;
+        }
+        Ok(())
+    }
+
+    /// A client ends its session.
+    pub(crate) fn close(&self, session: SessionId, work: &mut Work) -> Result<(), SessionRefusal> {
         self.with_desk(work, |desk, _| {
             desk.registry.close(session, &mut desk.out)?;
             desk.seats.get(&session).inspect(|seat| seat.close());

@@ -10,7 +10,9 @@ use std::{error, io, panic};
 
 use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId};
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _};
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
+};
 
 use super::Saved;
 use crate::error::StartError;

@@ -1,0 +1,178 @@
+//! Commands that are not about locks: what client libraries say when they connect, and what people
+//! ask.
+
+use bytes::Bytes;
+use lockspan_wire::{
+    ClientCommand, Command, CommandError, ErrorCode, Events, Protocol, Value, reply,
+};
+
+use super::connection::Connection;
+use super::info;
+use crate::service::Work;
+
+type Reply = Result<Value, CommandError>;
+
+fn refuse(code: ErrorCode, text: impl Into<String>) -> Reply {
+    Err(CommandError::new(code, text))
+}
+
+impl Connection {
+    /// Carries out one command.
+    pub(super) fn run(&mut self, command: Command, work: &mut Work) {
+        if self.shared.service.is_halted() {
+            let text = "the server stops; connect again";
+            if !matches!(command, Command::Tell { .. }) {
+                let value = Value::error(ErrorCode::Loading, text);
+                self.outbox.reply(&value, &mut work.dirty);
+            }
+            return;
+        }
+        let reply = match command {
+            Command::Tell { session, message } => {
+                self.tell(session, message, work);
+                return;
+            }
+            Command::Subscribe(channels) => {
+                self.subscribe(channels, work);
+                return;
+            }
+            Command::Unsubscribe(channels) => {
+                self.unsubscribe(channels, work);
+                return;
+            }
+            Command::Hello { protocol, auth, name } => self.hello(protocol, auth.is_some(), name),
+            Command::Auth { .. } => no_users(),
+            Command::Ping(None) => Ok(Value::status("PONG")),
+            Command::Ping(Some(text)) | Command::Echo(text) => Ok(Value::Bulk(text)),
+            Command::Quit => {
+                self.quits = true;
+                Ok(Value::OK)
+            }
+            Command::Reset => {
+                self.reset();
+                Ok(Value::status("RESET"))
+            }
+            Command::Select(0) => Ok(Value::OK),
+            Command::Select(_) => refuse(ErrorCode::Err, "SELECT: there is only database 0"),
+            Command::CommandInfo(args) => Ok(reply::command_info(&args)),
+            Command::Info(sections) => Ok(Value::bulk(info::info(&self.shared, &sections))),
+            Command::Client(command) => Ok(self.client(command)),
+            command => match self.run_lock_command(command, work) {
+                Ok(None) => return,
+                Ok(Some(value)) => Ok(value),
+                Err(why) => Err(why),
+            },
+        };
+        let value = reply.unwrap_or_else(Value::from);
+        self.outbox.reply(&value, &mut work.dirty);
+    }
+
+    fn hello(&mut self, protocol: Option<Protocol>, auth: bool, name: Option<Bytes>) -> Reply {
+        if auth {
+            return no_users();
+        }
+        if let Some(name) = name {
+            self.peer.about(|about| about.name = text(&name));
+        }
+        if let Some(protocol) = protocol {
+            self.protocol = protocol;
+            self.outbox.set_protocol(protocol);
+        }
+        Ok(reply::hello(env!("CARGO_PKG_VERSION"), self.protocol, self.outbox.id))
+    }
+
+    /// As if the connection were new.
+    fn reset(&mut self) {
+        for seat in self.seats.values() {
+            seat.stop_listening(&self.outbox);
+        }
+        self.channels.clear();
+        self.peer.about(|about| about.name.clear());
+        self.protocol = Protocol::Resp2;
+        self.outbox.set_protocol(Protocol::Resp2);
+    }
+
+    fn client(&self, command: ClientCommand) -> Value {
+        match command {
+            ClientCommand::Id => self.outbox.id.into(),
+            ClientCommand::GetName => {
+                let name = self.peer.about(|about| about.name.clone());
+                if name.is_empty() { Value::Null } else { Value::bulk(name) }
+            }
+            ClientCommand::SetName(name) => {
+                self.peer.about(|about| about.name = text(&name));
+                Value::OK
+            }
+            ClientCommand::SetInfo { attribute, value } => {
+                self.peer.about(|about| {
+                    if attribute.eq_ignore_ascii_case(b"lib-name") {
+                        about.library = text(&value);
+                    } else {
+                        about.version = text(&value);
+                    }
+                });
+                Value::OK
+            }
+            ClientCommand::Info => Value::bulk(self.peer.line()),
+            ClientCommand::List => {
+                let peers = self.shared.peers.list();
+                Value::bulk(peers.iter().map(|peer| peer.line()).collect::<String>())
+            }
+            // What is never on needs no turning off.
+            _ => Value::OK,
+        }
+    }
+
+    fn subscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
+        for channel in channels {
+            let value = match self.listen_on(&channel) {
+                Ok(()) => {
+                    if !self.channels.contains(&channel) {
+                        self.channels.push(channel.clone());
+                    }
+                    reply::subscribed(channel, self.channels.len())
+                }
+                Err(why) => why.into(),
+            };
+            self.outbox.reply(&value, &mut work.dirty);
+        }
+    }
+
+    fn listen_on(&mut self, channel: &Bytes) -> Result<(), CommandError> {
+        let Some(session) = reply::channel_session(channel) else {
+            let text = format!("SUBSCRIBE: channel {:?} is not lockspan:<session>", text(channel));
+            return Err(CommandError::new(ErrorCode::Err, text));
+        };
+        self.attach(session, Events::Message)
+    }
+
+    fn unsubscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
+        let named = if channels.is_empty() { self.channels.clone() } else { channels };
+        if named.is_empty() {
+            self.outbox.reply(&reply::unsubscribed(None, 0), &mut work.dirty);
+        }
+        for channel in named {
+            if self.channels.contains(&channel)
+                && let Some(seat) = reply::channel_session(&channel).and_then(|id| self.seat(id))
+            {
+                seat.stop_listening(&self.outbox);
+            }
+            self.channels.retain(|known| *known != channel);
+            let value = reply::unsubscribed(Some(channel), self.channels.len());
+            self.outbox.reply(&value, &mut work.dirty);
+        }
+    }
+}
+
+fn no_users() -> Reply {
+    refuse(
+        ErrorCode::Err,
+        "AUTH: there are no users and no passwords yet; connect without them. The server listens \
+         on this machine alone",
+    )
+}
+
+/// Bytes as text that fits into one line of `CLIENT LIST`.
+fn text(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string().replace(' ', "_")
+}

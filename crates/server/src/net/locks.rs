@@ -1,0 +1,225 @@
+//! Commands about locks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockspan_protocol::server::reply_to;
+use lockspan_protocol::{SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
+
+use super::connection::Connection;
+use super::glob;
+use crate::config::Address;
+use crate::service::{Seat, Service, Wish, Work};
+
+/// The lease of a session that names none, if the limits allow it.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// A reply now, or none because it comes later.
+type Later = Result<Option<Value>, CommandError>;
+
+impl Connection {
+    /// `LS.TELL`: a node's message. Its answers are events, also those of a refusal.
+    pub(super) fn tell(&mut self, session: SessionId, message: ToServer, work: &mut Work) {
+        if self.protocol == Protocol::Resp2 {
+            let text = "LS.TELL: its answers are pushes, which need RESP3; send HELLO 3 first";
+            let value = Value::error(ErrorCode::Err, text);
+            self.outbox.reply(&value, &mut work.dirty);
+            return;
+        }
+        let event = match message {
+            ToServer::Open { ttl, handoff } => {
+                let outbox = Arc::clone(&self.outbox);
+                let join = |seat: &Arc<Seat>| Seat::listen(seat, &outbox, false);
+                match self.shared.service.open(session, ttl, handoff, join, work) {
+                    Ok(seat) => {
+                        self.remember(&seat);
+                        None
+                    }
+                    Err(why) => Some(Event::NotOpened(why)),
+                }
+            }
+            message => self.tell_open(session, message, work),
+        };
+        if let Some(event) = event {
+            self.outbox.event(session, &event, false, &mut work.dirty);
+        }
+    }
+
+    /// A message of a session that should be open; what its node is told if it is refused.
+    fn tell_open(
+        &mut self,
+        session: SessionId,
+        message: ToServer,
+        work: &mut Work,
+    ) -> Option<Event> {
+        let no_session = Some(Event::Node(ToNode::NoSession));
+        let known = self.last.as_ref().is_some_and(|last| last.id == session);
+        let Some(seat) = self.seat(session) else { return no_session };
+        if !known {
+            seat.listen(&self.outbox, false);
+        }
+        let service = &self.shared.service;
+        let refused = match message {
+            ToServer::KeepAlive { number } => service.keep_alive(session, number, work).err(),
+            ToServer::Close => service.close(session, work).err(),
+            message => {
+                let told = service.tell_table(&seat, message.clone(), work);
+                return told.err().and_then(|why| reply_to(&message, &why)).map(Event::Node);
+            }
+        };
+        refused.and_then(|why| (why == SessionRefusal::Unknown).then_some(no_session).flatten())
+    }
+
+    /// The connection hears of a session's events from now on, or not any more.
+    pub(super) fn attach(
+        &mut self,
+        session: SessionId,
+        events: Events,
+    ) -> Result<(), CommandError> {
+        let Some(seat) = self.seat(session) else { return Err(no_such(session)) };
+        match events {
+            Events::Push if self.protocol == Protocol::Resp2 => {
+                let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
+                return Err(CommandError::new(ErrorCode::Err, text));
+            }
+            Events::Push => seat.listen(&self.outbox, false),
+            Events::Message => seat.listen(&self.outbox, true),
+            Events::None => seat.stop_listening(&self.outbox),
+        }
+        Ok(())
+    }
+
+    /// The other commands about locks.
+    pub(super) fn run_lock_command(&mut self, command: Command, work: &mut Work) -> Later {
+        let now = |value: Value| Ok(Some(value));
+        match command {
+            Command::Open { .. } => self.open(command, work),
+            Command::Keep { session } => {
+                let left = self.shared.service.keep(session, work)?;
+                now(reply::kept(left))
+            }
+            Command::Close { session } => {
+                let closed = self.shared.service.close(session, work);
+                closed.map_err(|why| CommandError::from(&why))?;
+                now(Value::OK)
+            }
+            Command::Attach { session, events } => {
+                self.attach(session, events)?;
+                now(Value::OK)
+            }
+            Command::Acquire { session, record, mode, wait, seq, upgrade, owners } => {
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let wish = Wish { record, mode, wait, seq, upgrade, owners };
+                self.shared.service.acquire(&seat, &self.outbox, wish, work)?;
+                Ok(None)
+            }
+            Command::Convert { session, record, seq, mode, wait } => {
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let service = &self.shared.service;
+                service.convert(&seat, &self.outbox, (record, seq), (mode, wait), work)?;
+                Ok(None)
+            }
+            Command::Release { session, record, seq, keep } => {
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                self.shared.service.release(&seat, (record, seq, keep), work).map(Some)
+            }
+            Command::Cancel { session, record, seq } => {
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                self.shared.service.cancel(&seat, &record, seq, work).map(Some)
+            }
+            Command::Reassert { session, record, epoch, former, seq, mode, claim } => {
+                let former = former.unwrap_or(session);
+                let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                self.shared.service.reassert(&seat, message, work)?;
+                now(Value::OK)
+            }
+            Command::Reasserted { session, groups, epoch, former, count, sum } => {
+                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let (told, former) = (Term { groups, epoch }, former.unwrap_or(session));
+                self.shared.service.reasserted(&seat, told, former, (count, sum), work)?;
+                now(Value::OK)
+            }
+            command => self.show(command),
+        }
+    }
+
+    fn open(&mut self, command: Command, work: &mut Work) -> Later {
+        let Command::Open { session, ttl, handoff, events } = command else { return Ok(None) };
+        if events == Events::Push && self.protocol == Protocol::Resp2 {
+            let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
+            return Err(CommandError::new(ErrorCode::Err, text));
+        }
+        let limits = &self.shared.service.limits;
+        let ttl = ttl.unwrap_or_else(|| LEASE.clamp(limits.ttl_min, limits.ttl_max));
+        let session = match session {
+            Some(session) => session,
+            None => SessionId(draw()?),
+        };
+        let outbox = Arc::clone(&self.outbox);
+        let join = |seat: &Arc<Seat>| {
+            match events {
+                Events::Push => seat.listen(&outbox, false),
+                Events::Message => seat.listen(&outbox, true),
+                Events::None => {}
+            }
+            Service::await_open(seat, outbox.open_slot());
+        };
+        let opened = self.shared.service.open(session, ttl, handoff, join, work);
+        let seat = opened.map_err(|why| CommandError::from(&why))?;
+        self.remember(&seat);
+        Ok(None)
+    }
+
+    /// What people ask.
+    fn show(&self, command: Command) -> Later {
+        let service = &self.shared.service;
+        Ok(Some(match command {
+            Command::Inspect { record } => match service.inspect(&record) {
+                Some(view) => reply::record(&view),
+                None => reply::free_record(&record),
+            },
+            Command::Locks { cursor, count, pattern } => {
+                let wanted =
+                    |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
+                let (next, views) =
+                    service.locks(cursor, count, |record| wanted(record.as_bytes()));
+                reply::locks(next, &views)
+            }
+            Command::Sessions => reply::sessions(&service.sessions()),
+            Command::Slots => {
+                let address = self.shared.addresses.first().map(Address::to_string);
+                reply::slots(&service.terms(), &address.unwrap_or_default())
+            }
+            Command::ClusterSlots => {
+                let groups = service.terms().iter().map(|term| term.groups).collect::<Vec<_>>();
+                let all = groups.into_iter().reduce(|all, more| all.or(more)).unwrap_or_default();
+                let tcp = self.shared.addresses.iter().find_map(|address| match address {
+                    Address::Tcp(at) => Some(at),
+                    Address::Unix(_) => None,
+                });
+                let (host, port) =
+                    tcp.map_or((String::new(), 0), |at| (at.ip().to_string(), at.port()));
+                reply::cluster_slots(all, &host, port, &self.shared.run_id)
+            }
+            _ => {
+                let text = "this command is not known to this version of the server";
+                return Err(CommandError::new(ErrorCode::Err, text));
+            }
+        }))
+    }
+}
+
+fn no_such(session: SessionId) -> CommandError {
+    let text = format!("{session}: {}", SessionRefusal::Unknown);
+    CommandError::new(ErrorCode::NoSession, text)
+}
+
+/// A session id that every language can hold exactly: below 2^53, and not 0.
+fn draw() -> Result<u64, CommandError> {
+    let drawn = getrandom::u64().map_err(|why| {
+        CommandError::new(ErrorCode::Err, format!("LS.OPEN: no random number: {why}"))
+    })?;
+    Ok((drawn >> 11).max(1))
+}

@@ -1,0 +1,93 @@
+//! The connections that there are.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use lockspan_wire::Protocol;
+
+use super::outbox::Outbox;
+
+/// A connection, as `CLIENT LIST` shows it.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) outbox: Arc<Outbox>,
+    /// Where it comes from.
+    from: String,
+    since: Instant,
+    about: Mutex<About>,
+}
+
+/// What the client says about itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct About {
+    pub(crate) name: String,
+    pub(crate) library: String,
+    pub(crate) version: String,
+}
+
+impl Peer {
+    /// A line about it.
+    pub(crate) fn line(&self) -> String {
+        let About { name, library, version } = crate::lock(&self.about).clone();
+        let resp = if self.outbox.protocol() == Protocol::Resp3 { 3 } else { 2 };
+        format!(
+            "id={} addr={} name={name} age={} db=0 resp={resp} lib-name={library} \
+             lib-ver={version}\n",
+            self.outbox.id,
+            self.from,
+            self.since.elapsed().as_secs()
+        )
+    }
+
+    pub(crate) fn about<R>(&self, look: impl FnOnce(&mut About) -> R) -> R {
+        look(&mut crate::lock(&self.about))
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    all: Mutex<HashMap<u64, Arc<Peer>>>,
+    last: AtomicU64,
+}
+
+impl Peers {
+    /// A number for the next connection.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Takes in a connection, unless there are as many as may be.
+    pub(crate) fn add(&self, outbox: Arc<Outbox>, from: String, max: usize) -> Option<Arc<Peer>> {
+        let mut all = crate::lock(&self.all);
+        if all.len() >= max {
+            return None;
+        }
+        let id = outbox.id;
+        let peer = Arc::new(Peer { outbox, from, since: Instant::now(), about: Mutex::default() });
+        all.insert(id, Arc::clone(&peer));
+        Some(peer)
+    }
+
+    pub(crate) fn remove(&self, id: u64) {
+        crate::lock(&self.all).remove(&id);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        crate::lock(&self.all).len()
+    }
+
+    /// How many there ever were.
+    pub(crate) fn total(&self) -> u64 {
+        self.last.load(Ordering::Relaxed)
+    }
+
+    /// All of them, by their numbers.
+    pub(crate) fn list(&self) -> Vec<Arc<Peer>> {
+        let mut list: Vec<_> = crate::lock(&self.all).values().cloned().collect();
+        list.sort_by_key(|peer| peer.outbox.id);
+        list
+    }
+}

@@ -1,0 +1,290 @@
+//! A server from its start to its end.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockspan_protocol::SessionId;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::{Address, Config, Data};
+use crate::error::StartError;
+use crate::net::Shared;
+use crate::net::listen::{self, SocketFile};
+use crate::net::peers::Peers;
+use crate::service::{Service, Work};
+use crate::stats::Stats;
+use crate::store::{self, Opened, Saved, Storage};
+
+/// A running server. Dropping it ends it at once, as if its process had been killed;
+/// [`Server::stop`] lets its clients know first. Either way its sessions stay in the data
+/// directory, and the next server there continues them.
+#[derive(Debug)]
+pub struct Server {
+    running: Arc<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shared: Arc<Shared>,
+    /// Listeners, the timer, the watch for idleness.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    writer: Mutex<Option<thread::JoinHandle<()>>>,
+    socket_files: Mutex<Vec<SocketFile>>,
+    stage: watch::Sender<Stage>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    Stopping,
+    Stopped,
+}
+
+impl Server {
+    /// Starts a server; when this returns, it answers. To be called within a Tokio runtime, which
+    /// the server's tasks live in.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        check(&config)?;
+        let (mut listeners, mut socket_files) = (Vec::new(), Vec::new());
+        for address in &config.listen {
+            let (listener, file) = listen::bind(address).await?;
+            listeners.push(listener);
+            socket_files.extend(file);
+        }
+        let (opened, storage, saved) = open_data(&config)?;
+        let service = Service::new(config.protocol.clone(), config.shards, draw()?, storage);
+        let service = Arc::new(service);
+        let writer = match opened {
+            Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),
+            None => None,
+        };
+        let shared = Arc::new(Shared {
+            service: Arc::clone(&service),
+            peers: Peers::default(),
+            addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
+            run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
+            started: Instant::now(),
+            config,
+        });
+        let server = Self {
+            running: Arc::new(Running {
+                shared: Arc::clone(&shared),
+                tasks: Mutex::default(),
+                writer: Mutex::new(writer),
+                socket_files: Mutex::new(socket_files),
+                stage: watch::Sender::new(Stage::Running),
+            }),
+        };
+        let mut work = Work::default();
+        service
+            .take_all(saved, &mut work)
+            .map_err(|why| StartError::Option { option: "data-dir", why: why.to_string() })?;
+        service.finish(&mut work);
+        // No message is looked at before: a session that is listed would seem unknown.
+        while !service.serves_all() {
+            service.began.notified().await;
+        }
+        let mut tasks = crate::lock(&server.running.tasks);
+        tasks.push(tokio::spawn({
+            let service = Arc::clone(&service);
+            async move { service.run_timer().await }
+        }));
+        for listener in listeners {
+            tracing::info!("listening on {}", listener.address);
+            tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
+        }
+        if let Some(idle) = shared.config.idle_exit {
+            tasks.push(tokio::spawn(exit_when_idle(Arc::downgrade(&server.running), idle)));
+        }
+        drop(tasks);
+        Ok(server)
+    }
+
+    /// Where it listens, with real ports.
+    #[must_use]
+    pub fn addresses(&self) -> &[Address] {
+        &self.running.shared.addresses
+    }
+
+    /// Ends the server: nobody is let in or granted anything any more, every session hears of it,
+    /// and what clients were sent is given them as long as [`Config::stop_grace`] allows. Sessions
+    /// stay in the data directory.
+    pub async fn stop(&self) {
+        self.running.stop().await;
+    }
+
+    /// Until the server has stopped.
+    pub async fn wait(&self) {
+        self.running.wait().await;
+    }
+
+    /// What it has done, and has now.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let shared = &self.running.shared;
+        Stats { connections: shared.peers.len() as u64, ..shared.service.stats() }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.running.kill();
+    }
+}
+
+impl Running {
+    async fn wait(&self) {
+        let mut stage = self.stage.subscribe();
+        // It is never dropped while `self` is there.
+        let _ = stage.wait_for(|stage| *stage == Stage::Stopped).await;
+    }
+
+    async fn stop(&self) {
+        let first = self.stage.send_if_modified(|stage| {
+            let first = *stage == Stage::Running;
+            *stage = (*stage).max(Stage::Stopping);
+            first
+        });
+        if !first {
+            self.wait().await;
+            return;
+        }
+        let shared = &self.shared;
+        tracing::info!("stopping");
+        shared.service.halt();
+        self.abort_tasks();
+        let mut work = Work::default();
+        shared.service.announce_stop(&mut work);
+        work.dirty.flush();
+        let deadline = Instant::now() + shared.config.stop_grace;
+        while Instant::now() < deadline && shared.peers.list().iter().any(|it| !it.outbox.is_sent())
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        shared.peers.list().iter().for_each(|peer| peer.outbox.close());
+        // The writer may be in the middle of a commit.
+        let writer = self.end_writer();
+        let _ = tokio::task::spawn_blocking(move || writer.map(thread::JoinHandle::join)).await;
+        crate::lock(&self.socket_files).clear();
+        self.stage.send_replace(Stage::Stopped);
+        tracing::info!("stopped");
+    }
+
+    /// Ends everything without a word to anybody.
+    fn kill(&self) {
+        self.shared.service.halt();
+        self.abort_tasks();
+        self.shared.peers.list().iter().for_each(|peer| peer.outbox.close());
+        if let Some(writer) = self.end_writer() {
+            // It has said what went wrong, if anything did.
+            let _ = writer.join();
+        }
+        crate::lock(&self.socket_files).clear();
+        self.stage.send_replace(Stage::Stopped);
+    }
+
+    fn abort_tasks(&self) {
+        for task in crate::lock(&self.tasks).drain(..) {
+            task.abort();
+        }
+    }
+
+    fn end_writer(&self) -> Option<thread::JoinHandle<()>> {
+        self.shared.service.end_storage();
+        crate::lock(&self.writer).take()
+    }
+}
+
+fn check(config: &Config) -> Result<(), StartError> {
+    let option = |option, why: &str| Err(StartError::Option { option, why: why.to_owned() });
+    if config.listen.is_empty() {
+        return option("listen", "name at least one address");
+    }
+    if !(1..=256).contains(&config.shards) {
+        return option("shards", &format!("{} is not between 1 and 256", config.shards));
+    }
+    if config.connections == 0 {
+        return option("connections", "0 would let nobody in");
+    }
+    if config.outbox < 1024 {
+        return option("outbox", "less than 1024 bytes is too little for a reply");
+    }
+    let limits = &config.protocol;
+    if limits.ttl_min > limits.ttl_max || limits.ttl_min.is_zero() {
+        return option("ttl_min", "the shortest lease must be above 0, and not above the longest");
+    }
+    Ok(())
+}
+
+fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartError> {
+    match &config.data {
+        Data::Dir(dir) => {
+            let (opened, storage, saved) = store::open(dir)?;
+            Ok((Some(opened), storage, saved))
+        }
+        Data::None { fresh } => {
+            let ttl = config.protocol.ttl_max;
+            tracing::warn!(
+                "there is no data directory: fencing tokens are ordered within one run only"
+            );
+            if *fresh {
+                tracing::warn!(
+                    "told that this start is fresh, so records are granted at once: if a client \
+                     of an earlier run still holds one, two hold it"
+                );
+            } else {
+                let wait = ttl + lockspan_protocol::margin(ttl);
+                tracing::warn!(
+                    "nothing is granted for {wait:?}, until every lease of an earlier run is over"
+                );
+            }
+            let saved = Saved::nothing(*fresh, ttl, SessionId(draw()?));
+            Ok((None, Storage::Memory, saved))
+        }
+    }
+}
+
+fn start_writer(opened: Opened, service: &Arc<Service>) -> std::io::Result<thread::JoinHandle<()>> {
+    let service: Weak<Service> = Arc::downgrade(service);
+    opened.start(move |stores| {
+        if let Some(service) = service.upgrade()
+            && !service.is_halted()
+        {
+            let mut work = Work::default();
+            service.stored(stores, &mut work);
+            service.finish(&mut work);
+            work.dirty.flush();
+        }
+    })
+}
+
+/// Stops the server when there was no session and no connection for so long.
+async fn exit_when_idle(running: Weak<Running>, idle: Duration) {
+    let pause = (idle / 10).clamp(Duration::from_millis(5), Duration::from_secs(1));
+    let mut quiet_since = Instant::now();
+    let mut seen = 0;
+    loop {
+        tokio::time::sleep(pause).await;
+        let Some(running) = running.upgrade() else { return };
+        let shared = &running.shared;
+        let total = shared.peers.total();
+        if shared.peers.len() > 0 || shared.service.session_count() > 0 || total != seen {
+            quiet_since = Instant::now();
+            seen = total;
+        } else if quiet_since.elapsed() >= idle {
+            tracing::info!("nobody was here for {idle:?}");
+            // In a task of its own: stopping ends this one.
+            tokio::spawn(async move { running.stop().await });
+            return;
+        }
+    }
+}
+
+fn draw() -> Result<u64, StartError> {
+    getrandom::u64().map_err(|why| StartError::Option {
+        option: "random numbers",
+        why: format!("the system gives none: {why}"),
+    })
+}
