@@ -1,0 +1,13 @@
+//! The server over real sockets, with a small client of its own.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod commands;
+mod durable;
+mod ending;
+mod limits;
+mod locks;
+mod native;
+mod stress;
+mod waiting;
