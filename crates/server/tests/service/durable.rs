@@ -1,1 +1,295 @@
-//! Tests.
+//! Restarts: what a data directory brings back, and what a start without one waits for.
+
+use std::path::Path;
+use std::time::Duration;
+
+use lockspan_protocol::{
+    Claim, Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, Term, Ticket, ToNode,
+    ToServer, Token,
+};
+use lockspan_server::{Config, Data, Server, StartError};
+
+use crate::client::{Client, acquire, fresh, record, start, within};
+
+fn on(dir: &Path) -> Config {
+    Config { data: Data::Dir(dir.to_owned()), ..fresh() }
+}
+
+fn epoch(number: u32) -> Epoch {
+    Epoch::new(number).expect("small")
+}
+
+/// What a node knows of one grant or wait.
+struct Had {
+    record: Record,
+    seq: u64,
+    claim: Claim,
+}
+
+/// Tells a new server all that a session had.
+async fn reassert(node: &mut Client, session: SessionId, terms: &[Term], had: &[Had]) {
+    for term in terms {
+        let here = had.iter().filter(|it| term.groups.contains(it.record.group()));
+        let (mut count, mut sum) = (0, 0);
+        for Had { record, seq, claim } in here {
+            let message = ToServer::Reassert {
+                record: record.clone(),
+                epoch: term.epoch,
+                former: session,
+                seq: Seq(*seq),
+                mode: Mode::Write,
+                claim: claim.clone(),
+            };
+            node.tell(session, &message).await;
+            count += 1;
+            sum += seq;
+        }
+        let (groups, epoch) = (term.groups, term.epoch);
+        let done = ToServer::Reasserted { groups, epoch, former: session, count, sum };
+        node.tell(session, &done).await;
+    }
+    let mut left = terms.len();
+    while left > 0 {
+        match node.heard().await {
+            ToNode::Recovered(_) => left -= 1,
+            // The grace of its record may be over before that of the others.
+            ToNode::Queued { .. } | ToNode::Revoke { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// What a restarted server serves, as a session that it lists hears by its keep-alive.
+async fn served(node: &mut Client, session: SessionId) -> Vec<Term> {
+    node.tell(session, &ToServer::KeepAlive { number: 1 }).await;
+    let (mut terms, mut groups) = (Vec::new(), GroupSet::EMPTY);
+    while groups != GroupSet::ALL {
+        let ToNode::Serving(term) = node.heard().await else { panic!("not in a grace") };
+        groups = groups.or(term.groups);
+        terms.push(term);
+    }
+    terms
+}
+
+async fn hold(node: &mut Client, session: SessionId, name: &str, seq: u64) -> Token {
+    node.tell(session, &acquire(name, Mode::Write, seq, 1)).await;
+    match node.heard().await {
+        ToNode::Granted { token, .. } => token,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn stand_in_line(node: &mut Client, session: SessionId, name: &str, seq: u64) -> Ticket {
+    node.tell(session, &acquire(name, Mode::Write, seq, 1)).await;
+    match node.heard().await {
+        ToNode::Queued { ticket, .. } => ticket,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_server_comes_back_with_tokens_that_rise_and_the_order_of_its_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut nodes = Vec::new();
+    for id in 1..=3 {
+        let mut node = Client::new(&server).await;
+        // A long lease: the grace ends because all have come back.
+        let session = node.open_native_for(id, Duration::from_secs(60)).await;
+        nodes.push((node, session));
+    }
+    let (ids, name) = ([nodes[0].1, nodes[1].1, nodes[2].1], "a:1");
+    let token = hold(&mut nodes[0].0, ids[0], name, 1).await;
+    let first = stand_in_line(&mut nodes[1].0, ids[1], name, 1).await;
+    let second = stand_in_line(&mut nodes[2].0, ids[2], name, 1).await;
+    drop(server);
+    for (mut node, _) in nodes {
+        node.closed().await;
+    }
+
+    let server = start(on(dir.path())).await;
+    let mut stranger = Client::new(&server).await;
+    stranger.tell(SessionId(99), &ToServer::KeepAlive { number: 1 }).await;
+    assert_eq!(stranger.heard().await, ToNode::NoSession);
+    let fourth = stranger.open_native(4).await;
+    stranger.tell(fourth, &acquire(name, Mode::Write, 1, 2)).await;
+    let late = stranger.heard().await;
+    assert!(matches!(late, ToNode::Queued { .. }), "nothing is granted in the grace: {late:?}");
+
+    // They come back in another order than that of the line.
+    let claims = [
+        Claim::Held { token },
+        Claim::Waiting { ticket: Some(first), upgrade: false, owners: Vec::new() },
+        Claim::Waiting { ticket: Some(second), upgrade: false, owners: Vec::new() },
+    ];
+    let mut nodes = Vec::new();
+    for at in [2, 1, 0] {
+        assert!(server.stats().recovering, "{at} is missing");
+        let mut node = Client::new(&server).await;
+        let terms = served(&mut node, ids[at]).await;
+        assert!(terms.iter().all(|term| term.epoch == epoch(2)), "{terms:?}");
+        let had = [Had { record: record(name), seq: 1, claim: claims[at].clone() }];
+        reassert(&mut node, ids[at], &terms, &had).await;
+        nodes.push((node, ids[at]));
+    }
+    let stats = server.stats();
+    assert!(!stats.recovering, "all are here");
+    nodes.reverse();
+    let mut last = token;
+    for at in 0..3 {
+        if at > 0 {
+            let granted = loop {
+                match nodes[at].0.heard().await {
+                    ToNode::Granted { token, .. } => break token,
+                    ToNode::Queued { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert!(granted > last && granted.epoch() == epoch(2), "{granted:?} after {last:?}");
+            last = granted;
+        }
+        let session = nodes[at].1;
+        let over = ToServer::Release { record: record(name), seq: Seq(1), keep: None };
+        nodes[at].0.tell(session, &over).await;
+    }
+    let granted = stranger.heard().await;
+    assert!(matches!(granted, ToNode::Granted { token, .. } if token > last), "{granted:?}");
+    let (mut node, session) = nodes.swap_remove(0);
+    node.tell(session, &ToServer::KeepAlive { number: 5 }).await;
+    let alive = loop {
+        match node.heard().await {
+            ToNode::Revoke { .. } => {}
+            other => break other,
+        }
+    };
+    assert_eq!(alive, ToNode::Alive { number: 5 }, "it is extended again");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_stays_away_is_waited_for_and_then_forgotten() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut node = Client::new(&server).await;
+    let gone = node.open_native_for(1, Duration::from_secs(1)).await;
+    hold(&mut node, gone, "a:1", 1).await;
+    drop(server);
+
+    let server = start(on(dir.path())).await;
+    let mut node = Client::new(&server).await;
+    let session = node.open_native(2).await;
+    node.tell(session, &acquire("a:1", Mode::Write, 1, 2)).await;
+    assert!(matches!(node.heard().await, ToNode::Queued { .. }));
+    assert!(matches!(node.heard().await, ToNode::Granted { .. }), "when its lease is over");
+    node.tell(gone, &ToServer::KeepAlive { number: 1 }).await;
+    let answer = node.heard().await;
+    assert_eq!(answer, ToNode::NoSession);
+    server.stop().await;
+
+    // And it is not in the data file any more, but the living one is.
+    let server = start(on(dir.path())).await;
+    let mut node = Client::new(&server).await;
+    let terms = served(&mut node, session).await;
+    assert!(terms.iter().all(|term| term.epoch == epoch(3)), "{terms:?}");
+    node.tell(gone, &ToServer::KeepAlive { number: 1 }).await;
+    assert_eq!(node.heard().await, ToNode::NoSession);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn generic_clients_reassert_too() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "60000"]).await;
+    let mut held = Vec::new();
+    for name in ["a:1", "b:2", "c:3"] {
+        let granted = client.ask(&["LS.ACQUIRE", &session, name, "W"]).await;
+        let number = |key| crate::client::number(&granted, key);
+        held.push((name, number("seq"), number("token")));
+    }
+    drop(server);
+
+    let server = start(on(dir.path())).await;
+    let mut client = Client::new(&server).await;
+    let (code, text) = client.refused(&["LS.KEEP", &session]).await;
+    assert!(code == lockspan_wire::ErrorCode::Loading && text.contains("LS.REASSERT"), "{text}");
+    for (name, seq, token) in &held[..2] {
+        let (seq, token) = (seq.to_string(), token.to_string());
+        let words = ["LS.REASSERT", &session, name, "2", &seq, "W", "HELD", &token];
+        assert_eq!(client.ask(&words).await, lockspan_wire::Value::OK);
+    }
+    let sum: i64 = held.iter().map(|(_, seq, _)| seq).sum();
+    let done = ["LS.REASSERTED", &session, "2", "3", &sum.to_string()].map(str::to_owned);
+    let done: Vec<_> = done.iter().map(String::as_str).collect();
+    let (code, text) = client.refused(&done).await;
+    assert!(code == lockspan_wire::ErrorCode::Stale && text.contains('2'), "one missing: {text}");
+    let (name, seq, token) = &held[2];
+    let (seq, token) = (seq.to_string(), token.to_string());
+    let words = ["LS.REASSERT", &session, name, "2", &seq, "W", "HELD", &token];
+    client.ask(&words).await;
+    assert_eq!(client.ask(&done).await, lockspan_wire::Value::OK);
+    assert_eq!(client.ask(&["LS.KEEP", &session]).await, lockspan_wire::Value::Int(60_000));
+    assert!(!server.stats().recovering);
+    assert_eq!(server.stats().claims, 3);
+    let more = client.ask(&["LS.ACQUIRE", &session, "d:4", "W"]).await;
+    assert_eq!(crate::client::word(&more, "status"), "granted");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_data_directory_a_start_waits_for_the_longest_lease() {
+    let protocol = Limits { ttl_max: Duration::from_secs(1), ..Limits::default() };
+    let config = Config { data: Data::None { fresh: false }, protocol, ..fresh() };
+    let server = start(config).await;
+    let mut node = Client::new(&server).await;
+    let session = node.open_native_for(1, Duration::from_secs(1)).await;
+    node.tell(session, &acquire("a:1", Mode::Write, 1, 1)).await;
+    assert!(matches!(node.heard().await, ToNode::Queued { .. }));
+    let claim = Claim::Held { token: Token::new(Epoch::NONE, 5).expect("small") };
+    let (record, former) = (record("b:1"), SessionId(2));
+    let (epoch, seq, mode) = (epoch(1), Seq(2), Mode::Write);
+    let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
+    node.tell(session, &message).await;
+    assert!(matches!(node.heard().await, ToNode::Unlisted { .. }), "nobody may re-assert");
+    let granted = loop {
+        node.tell(session, &ToServer::KeepAlive { number: 1 }).await;
+        match node.heard().await {
+            ToNode::Alive { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+            other => break other,
+        }
+    };
+    assert!(matches!(granted, ToNode::Granted { .. }), "{granted:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_do_not_share_a_data_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let why = within(Server::start(on(dir.path()))).await.expect_err("it is in use");
+    assert!(matches!(why, StartError::DataInUse(_)) && why.to_string().contains("data-dir"));
+    server.stop().await;
+    start(on(dir.path())).await.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_data_file_that_is_not_ours_is_an_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("lockspan.redb"), b"not a database").expect("written");
+    let why = within(Server::start(on(dir.path()))).await.expect_err("it is foreign");
+    assert!(matches!(why, StartError::Data { .. }), "{why}");
+    assert!(why.to_string().contains("lockspan.redb"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_opened_again_under_the_same_id_while_it_is_open() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut node = Client::new(&server).await;
+    let session = node.open_native(1).await;
+    let open = ToServer::Open { ttl: Duration::from_secs(5), handoff: Handoff::Direct };
+    node.tell(session, &open).await;
+    assert!(matches!(node.heard().await, ToNode::Opened { .. }));
+    server.stop().await;
+}
