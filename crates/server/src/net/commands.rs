@@ -87,6 +87,7 @@ impl Connection {
             seat.stop_listening(&self.outbox);
         }
         self.channels.clear();
+        self.told = None;
         self.peer.about(|about| about.name.clear());
         self.protocol = Protocol::Resp2;
         self.outbox.set_protocol(Protocol::Resp2);

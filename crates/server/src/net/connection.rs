@@ -16,6 +16,9 @@ use crate::service::{Seat, Work};
 /// How much is read at once.
 const READ: usize = 16 << 10;
 
+/// With fewer sessions than this, it does not matter if some are over.
+const SEATS: usize = 64;
+
 /// A connection's own state.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -26,6 +29,8 @@ pub(super) struct Connection {
     /// The sessions that were named here, and the last of them.
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     pub(super) last: Option<Arc<Seat>>,
+    /// The session of the last `LS.TELL`; its events come here.
+    pub(super) told: Option<SessionId>,
     /// Channels that were subscribed.
     pub(super) channels: Vec<Bytes>,
     /// The client has said goodbye, or what can't be understood.
@@ -42,6 +47,7 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
         protocol: Protocol::Resp2,
         seats: HashMap::new(),
         last: None,
+        told: None,
         channels: Vec::new(),
         quits: false,
     };
@@ -146,6 +152,10 @@ impl Connection {
 
     pub(super) fn remember(&mut self, seat: &Arc<Seat>) {
         self.last = Some(Arc::clone(seat));
+        // Sessions that are over are forgotten now and then.
+        if self.seats.len() >= SEATS && self.seats.len() == self.seats.capacity() {
+            self.seats.retain(|_, seat| seat.is_alive());
+        }
         self.seats.insert(seat.id, Arc::clone(seat));
     }
 }

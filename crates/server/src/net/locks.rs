@@ -54,10 +54,10 @@ impl Connection {
         work: &mut Work,
     ) -> Option<Event> {
         let no_session = Some(Event::Node(ToNode::NoSession));
-        let known = self.last.as_ref().is_some_and(|last| last.id == session);
         let Some(seat) = self.seat(session) else { return no_session };
-        if !known {
+        if self.told != Some(session) {
             seat.listen(&self.outbox, false);
+            self.told = Some(session);
         }
         let service = &self.shared.service;
         let refused = match message {
@@ -78,6 +78,7 @@ impl Connection {
         events: Events,
     ) -> Result<(), CommandError> {
         let Some(seat) = self.seat(session) else { return Err(no_such(session)) };
+        self.told = None;
         match events {
             Events::Push if self.protocol == Protocol::Resp2 => {
                 let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";

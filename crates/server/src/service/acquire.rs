@@ -69,11 +69,12 @@ impl Service {
                 return Ok(());
             }
             if mode == Mode::Write {
-                let (seq, upgrade, owners) = (None, true, Vec::new());
+                let (seq, upgrade, owners) = (None, true, seat.owners(&record, seq));
                 let wish = Wish { record, mode, wait, seq, upgrade, owners };
                 return self.ask(shard, seat, outbox, wish, now, work);
             }
             let keep = seat.next_seq();
+            seat.renumber(&record, seq, keep);
             let message = ToServer::Release { record: record.clone(), seq, keep: Some(keep) };
             self.say(shard, seat, message, now, work)?;
             supersede(shard, seat, &record, work);
@@ -204,7 +205,11 @@ impl Service {
             (Some(read), Some(waiting)) if upgrades(&waiting) => Some(read),
             _ => None,
         };
-        let keep = read.as_ref().map(|_| seat.next_seq());
+        let keep = read.as_ref().map(|read| {
+            let keep = seat.next_seq();
+            seat.renumber(record, read.seq, keep);
+            keep
+        });
         let message = ToServer::Cancel { record: record.clone(), seq, keep };
         self.say(shard, seat, message, now, work)?;
         let kept = keep.zip(read.and_then(|read| read.token));
@@ -239,12 +244,11 @@ impl Service {
 
 /// Commands that wait for what the session has just ended hear so.
 pub(super) fn supersede(shard: &Shard, seat: &Seat, record: &Record, work: &mut Work) {
-    if !seat.is_asking() {
+    if !seat.is_busy() {
         return;
     }
     let (holding, waiting) = shard.table.look_own(seat.id, record);
-    let reserved = holding.filter(|claim| claim.token.is_none());
-    seat.supersede(record, [reserved, waiting].map(|it| it.map(|claim| claim.seq)), work);
+    seat.supersede(record, holding.as_ref(), waiting.as_ref(), work);
 }
 
 /// A record's name, for people.

@@ -105,7 +105,9 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(limits: Limits, shards: usize, key: u64, storage: Storage) -> Self {
-        let shard = || Mutex::new(Shard::new(limits.clone(), key));
+        // The limit is the server's; names spread evenly enough over its tables.
+        let of_table = Limits { records: limits.records.div_ceil(shards), ..limits.clone() };
+        let shard = || Mutex::new(Shard::new(of_table.clone(), key));
         Self {
             desk: Mutex::new(Desk::new(limits.clone(), shards)),
             shards: (0..shards).map(|_| shard()).collect(),
@@ -174,7 +176,7 @@ impl Service {
                 ToServer::Release { .. } | ToServer::Cancel { .. } => shard.counts.releases += 1,
                 _ => {}
             }
-            let record = seat.is_asking().then(|| record_of(&message).cloned()).flatten();
+            let record = seat.is_busy().then(|| record_of(&message).cloned()).flatten();
             let input = TableInput::Message { session, message };
             let result = shard.step(now, input, &self.graph, work);
             if let Some(record) = record {

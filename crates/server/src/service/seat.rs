@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use lockspan_protocol::server::table::ClaimView;
 use lockspan_protocol::{
     Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term,
     ToNode, ToServer,
@@ -33,8 +34,8 @@ pub(crate) struct Seat {
     ended: AtomicBool,
     /// The highest seq that was ever seen.
     last_seq: AtomicU64,
-    /// How many acquires have a command that waits; changed under the lock.
-    asking: AtomicUsize,
+    /// How many acquires have a command that waits or owners; changed under the lock.
+    busy: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -43,6 +44,8 @@ struct Inner {
     listeners: Vec<Listener>,
     /// Acquires whose command was not answered yet.
     asks: BTreeMap<(Record, Seq), Vec<Ask>>,
+    /// Who holds what was granted to commands that named owners.
+    owners: BTreeMap<(Record, Seq), Vec<Owner>>,
     /// Commands that wait for the session to be open.
     opens: Vec<Slot>,
     /// The client has ended the session itself.
@@ -99,7 +102,7 @@ impl Seat {
             open: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             last_seq: AtomicU64::new(0),
-            asking: AtomicUsize::new(0),
+            busy: AtomicUsize::new(0),
             inner: Mutex::default(),
         })
     }
@@ -161,17 +164,40 @@ impl Seat {
         self.lock().asks.entry((record, seq)).or_default().push(ask);
     }
 
-    /// Whether a command waits for an acquire.
-    pub(super) fn is_asking(&self) -> bool {
-        self.asking.load(Ordering::Relaxed) > 0
+    /// Whether it matters here what becomes of an acquire.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
-    /// Commands that wait for an acquire at this record which is neither of these in line: a
-    /// later acquire or a release has ended it.
-    pub(super) fn supersede(&self, record: &Record, in_line: [Option<Seq>; 2], work: &mut Work) {
+    /// Who holds this grant, if a command has named them.
+    pub(super) fn owners(&self, record: &Record, seq: Seq) -> Vec<Owner> {
+        self.lock().owners.get(&(record.clone(), seq)).cloned().unwrap_or_default()
+    }
+
+    /// The grant goes on with another number.
+    pub(super) fn renumber(&self, record: &Record, seq: Seq, new: Seq) {
         let mut inner = self.lock();
-        let all = (record.clone(), Seq(0))..=(record.clone(), Seq(u64::MAX));
-        let over = inner.asks.extract_if(all, |(_, seq), _| !in_line.contains(&Some(*seq)));
+        if let Some(owners) = inner.owners.remove(&(record.clone(), seq)) {
+            inner.owners.insert((record.clone(), new), owners);
+        }
+    }
+
+    /// This is what the session has at the record now. Commands that wait there for something
+    /// else hear that a later acquire or a release has ended it.
+    pub(super) fn supersede(
+        &self,
+        record: &Record,
+        holding: Option<&ClaimView>,
+        waiting: Option<&ClaimView>,
+        work: &mut Work,
+    ) {
+        let mut inner = self.lock();
+        let all = || (record.clone(), Seq(0))..=(record.clone(), Seq(u64::MAX));
+        let held = holding.map(|claim| claim.seq);
+        inner.owners.extract_if(all(), |(_, seq), _| held != Some(*seq)).for_each(drop);
+        let reserved = holding.filter(|claim| claim.token.is_none());
+        let in_line = [reserved, waiting].map(|claim| claim.map(|claim| claim.seq));
+        let over = inner.asks.extract_if(all(), |(_, seq), _| !in_line.contains(&Some(*seq)));
         let text = "this acquire is over: the session has released the record or acquired it again";
         let value = Value::error(ErrorCode::Stale, text);
         for ask in over.flat_map(|(_, asks)| asks) {
@@ -254,10 +280,18 @@ impl Seat {
                 inner.opens.drain(..).for_each(|slot| slot.fill(&value, &mut work.dirty));
                 return None;
             }
+            ToNode::Revoke { ref record, seq, .. } => self.report(inner, record, seq, work),
             _ if inner.asks.is_empty() => {}
             ToNode::Granted { ref record, seq, mode, token, give_back } => {
                 if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
                     let value = reply::granted(seq, mode, token, give_back);
+                    let owners = asks.iter().find(|ask| !ask.owners.is_empty());
+                    if let Some(owners) = owners.map(|ask| ask.owners.clone()) {
+                        inner.owners.insert((record.clone(), seq), owners);
+                        if give_back.is_some() {
+                            self.report(inner, record, seq, work);
+                        }
+                    }
                     asks.into_iter().for_each(|ask| ask.answer(&value, work));
                     return None;
                 }
@@ -303,6 +337,16 @@ impl Seat {
             _ => {}
         }
         Some(message)
+    }
+
+    /// Somebody wants what was granted to owners that a command has named: they hold it until it
+    /// is released, so the graph of waits hears of them.
+    fn report(self: &Arc<Self>, inner: &Inner, record: &Record, seq: Seq, work: &mut Work) {
+        if let Some(holders) = inner.owners.get(&(record.clone(), seq)) {
+            let (record, holders, waits) = (record.clone(), holders.clone(), Vec::new());
+            let report = ToServer::Report { record, seq, number: 1, holders, waits };
+            work.again.push((Arc::clone(self), report));
+        }
     }
 
     /// Acquires of an earlier epoch wait in no line any more.
@@ -367,14 +411,14 @@ impl Seat {
     }
 
     fn lock(&self) -> Locked<'_> {
-        Locked { inner: crate::lock(&self.inner), asking: &self.asking }
+        Locked { inner: crate::lock(&self.inner), busy: &self.busy }
     }
 }
 
-/// The inside of a seat; counts its asks when it is left.
+/// The inside of a seat; counts what it has when it is left.
 struct Locked<'a> {
     inner: MutexGuard<'a, Inner>,
-    asking: &'a AtomicUsize,
+    busy: &'a AtomicUsize,
 }
 
 impl Deref for Locked<'_> {
@@ -393,6 +437,7 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.asking.store(self.inner.asks.len(), Ordering::Relaxed);
+        let busy = self.inner.asks.len() + self.inner.owners.len();
+        self.busy.store(busy, Ordering::Relaxed);
     }
 }

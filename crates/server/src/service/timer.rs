@@ -23,7 +23,7 @@ impl Service {
         }
     }
 
-    /// Rings, for ever.
+    /// Rings, until the service is halted.
     pub(crate) async fn run_timer(&self) {
         loop {
             let now = clock::now();
@@ -31,7 +31,10 @@ impl Service {
             let sleep = at.since(now).min(LONGEST_SLEEP);
             let earlier = self.rings_earlier.notified();
             let over = tokio::time::timeout(sleep, earlier).await.is_err();
-            if over && !self.is_halted() {
+            if self.is_halted() {
+                return;
+            }
+            if over {
                 let mut work = Work::default();
                 self.ring(&mut work);
                 work.dirty.flush();

@@ -93,6 +93,14 @@ pub(crate) fn open(dir: &Path) -> Result<(Opened, Storage, Saved), StartError> {
     Ok((Opened { file, jobs }, Storage::File(Writer { queue }), saved))
 }
 
+/// Puts a job to the others; whether it is the end.
+fn take_in(job: Job, ids: &mut Vec<StoreId>, batch: &mut Vec<Store>) -> bool {
+    let Job::Put(id, what) = job else { return true };
+    ids.push(id);
+    batch.push(what);
+    false
+}
+
 impl Opened {
     /// Writes, until [`Storage::end`]. The directory is free for others when the thread has ended.
     pub(crate) fn start(
@@ -103,26 +111,15 @@ impl Opened {
         thread::Builder::new().name("lockspan-store".to_owned()).spawn(move || {
             while let Ok(first) = jobs.recv() {
                 let (mut ids, mut batch) = (Vec::new(), Vec::new());
-                let mut ends = false;
-                for job in [first].into_iter().chain(jobs.try_iter()) {
-                    match job {
-                        Job::Put(id, what) => {
-                            ids.push(id);
-                            batch.push(what);
-                        }
-                        Job::End => {
-                            ends = true;
-                            break;
-                        }
-                    }
-                }
+                let mut all = [first].into_iter().chain(jobs.try_iter());
+                let ends = all.any(|job| take_in(job, &mut ids, &mut batch));
                 while !batch.is_empty()
                     && let Err(why) = file.write(&batch)
                 {
                     // Nobody is told that it is durable before it is, so nothing goes wrong but
                     // that sessions don't open or end.
                     tracing::error!("can't write {}: {why}; trying again", file.path().display());
-                    if ends {
+                    if ends || jobs.try_iter().any(|job| take_in(job, &mut ids, &mut batch)) {
                         return;
                     }
                     thread::sleep(Duration::from_millis(500));

@@ -136,10 +136,10 @@ async fn a_killed_server_comes_back_with_tokens_that_rise_and_the_order_of_its_l
     assert!(!stats.recovering, "all are here");
     nodes.reverse();
     let mut last = token;
-    for at in 0..3 {
+    for (at, (node, session)) in nodes.iter_mut().enumerate() {
         if at > 0 {
             let granted = loop {
-                match nodes[at].0.heard().await {
+                match node.heard().await {
                     ToNode::Granted { token, .. } => break token,
                     ToNode::Queued { .. } => {}
                     other => panic!("{other:?}"),
@@ -148,9 +148,8 @@ async fn a_killed_server_comes_back_with_tokens_that_rise_and_the_order_of_its_l
             assert!(granted > last && granted.epoch() == epoch(2), "{granted:?} after {last:?}");
             last = granted;
         }
-        let session = nodes[at].1;
         let over = ToServer::Release { record: record(name), seq: Seq(1), keep: None };
-        nodes[at].0.tell(session, &over).await;
+        node.tell(*session, &over).await;
     }
     let granted = stranger.heard().await;
     assert!(matches!(granted, ToNode::Granted { token, .. } if token > last), "{granted:?}");

@@ -73,7 +73,7 @@ async fn node(mut client: Client, id: u64, watch: Arc<Mutex<Watch>>) {
 }
 
 fn handoff(id: u64) -> Handoff {
-    if id % 3 == 0 { Handoff::Retry } else { Handoff::Direct }
+    if id.is_multiple_of(3) { Handoff::Retry } else { Handoff::Direct }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -148,3 +148,25 @@ async fn a_read_becomes_a_write_and_back() {
     assert_eq!(word(&again, "status"), "granted");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_wait_for_each_other_are_refused() {
+    let server = start(fresh()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let (a, b) = (one.open(&[]).await, two.open(&[]).await);
+    let held = one.ask(&["LS.ACQUIRE", &a, "a:1", "R", "OWNER", "10"]).await;
+    two.ask(&["LS.ACQUIRE", &b, "a:2", "W", "OWNER", "20"]).await;
+    // What is converted keeps its owners.
+    let seq = number(&held, "seq").to_string();
+    let held = one.ask(&["LS.CONVERT", &a, "a:1", &seq, "W"]).await;
+    assert_eq!(word(&held, "status"), "granted");
+    one.send(&["LS.ACQUIRE", &a, "a:2", "W", "OWNER", "10", "WAIT", "forever"]).await;
+    until("it waits", || server.stats().claims == 3).await;
+    let wait = ["LS.ACQUIRE", &b, "a:1", "W", "OWNER", "20", "WAIT", "forever"];
+    let (code, text) = two.refused(&wait).await;
+    assert_eq!(code, ErrorCode::Deadlock, "{text}");
+    assert!(text.contains("owner 10") && text.contains("owner 20"), "{text}");
+    two.ask(&["LS.CLOSE", &b]).await;
+    assert_eq!(word(&one.reply().await, "status"), "granted");
+    server.stop().await;
+}
