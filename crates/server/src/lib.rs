@@ -19,7 +19,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `service` | the machines of `lockspan-protocol` for many threads; its header says why that is sound |
+//! | `service` | the machines of `lockspan-protocol`, driven by many threads |
 //! | `store` | epochs and sessions on disk |
 //! | `net` | sockets, commands, replies |
 //! | `server` | start and stop |

@@ -12,7 +12,7 @@ use lockspan_wire::{ErrorCode, Event, Value};
 
 use super::seat::Seat;
 use super::work::Note;
-use super::{Service, Work};
+use super::{Service, Work, shard_of};
 use crate::clock;
 use crate::store::Saved;
 
@@ -28,10 +28,11 @@ pub(super) struct Desk {
 
 impl Desk {
     pub(super) fn new(limits: Limits, shards: usize) -> Self {
-        let of =
-            |shard| (0..=u8::MAX).map(Group).filter(move |it| usize::from(it.0) % shards == shard);
+        let all = || (0..=u8::MAX).map(Group);
+        let of = |shard| all().filter(move |group| shard_of(*group, shards) == shard).collect();
+        let groups = (0..shards).map(of).collect();
         Self {
-            registry: Registry::new(limits, (0..shards).map(|shard| of(shard).collect()).collect()),
+            registry: Registry::new(limits, groups),
             out: VecDeque::new(),
             seats: HashMap::new(),
             phantom: None,

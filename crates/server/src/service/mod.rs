@@ -58,6 +58,8 @@ mod patience;
 mod seat;
 mod sessions;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod timer;
 mod work;
 
@@ -192,7 +194,7 @@ impl Service {
     }
 
     fn shard_of(&self, group: Group) -> usize {
-        usize::from(group.0) % self.shards.len()
+        shard_of(group, self.shards.len())
     }
 
     /// The epoch of the record's group, if it is served.
@@ -265,6 +267,12 @@ impl Service {
         }
         stats
     }
+}
+
+/// Which of so many tables has the group: neighbours are together, so that a term is told in few
+/// bytes.
+fn shard_of(group: Group, shards: usize) -> usize {
+    usize::from(group.0) * shards / GROUPS
 }
 
 fn record_of(message: &ToServer) -> Option<&Record> {

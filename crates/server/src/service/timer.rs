@@ -9,7 +9,7 @@ use lockspan_protocol::server::table::TableInput;
 use super::{Service, Work};
 use crate::clock;
 
-/// The timer's own clock stands still while the machine is suspended, so it looks at least so often.
+/// The timer's own clock stands still while the machine is suspended, so it looks this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 impl Service {

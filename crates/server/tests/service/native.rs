@@ -121,7 +121,7 @@ async fn a_deadlock_over_two_shards_is_refused() {
     let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
     let (a, b) = (one.open_native(1).await, two.open_native(2).await);
     let names = ["a:1", "a:2"];
-    let shards = names.map(|name| record(name).group().0 % 16);
+    let shards = names.map(|name| record(name).group().0 / 16);
     assert_ne!(shards[0], shards[1], "the names are to be in two tables");
     let by = |name, seq, owner| match acquire(name, Mode::Write, seq, 1) {
         ToServer::Acquire { record, mode, seq, epoch, upgrade, .. } => {

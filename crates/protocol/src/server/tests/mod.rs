@@ -8,6 +8,7 @@ mod questions;
 mod recovery;
 mod reviewed;
 mod seqs;
+mod views;
 
 use std::time::Duration;
 

@@ -1,0 +1,88 @@
+//! What can't be brought about from outside: notes that come late and twice.
+
+use std::time::Duration;
+
+use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Record, SessionId};
+
+use super::work::Note;
+use super::{Service, Work};
+use crate::store::{Saved, Storage};
+
+fn service(fresh: bool) -> Service {
+    let service = Service::new(Limits::default(), 4, 1, Storage::Memory);
+    let mut work = Work::default();
+    let saved = Saved::nothing(fresh, Duration::from_secs(60), SessionId(77));
+    service.take_all(saved, &mut work).expect("nothing is served yet");
+    service.finish(&mut work);
+    assert!(service.serves_all());
+    service
+}
+
+fn epoch(number: u32) -> Epoch {
+    Epoch::new(number).expect("small")
+}
+
+fn behind(service: &Service, groups: GroupSet, above: &[u32]) {
+    let mut work = Work::default();
+    let note = |&above| Note::Behind { groups, above: epoch(above) };
+    work.notes.extend(above.iter().map(note));
+    service.finish(&mut work);
+}
+
+#[test]
+fn a_late_double_of_behind_does_not_take_an_epoch_twice() {
+    let service = service(true);
+    let record = Record::new("a", "1").expect("a name");
+    let term = service.terms().into_iter().find(|it| it.groups.contains(record.group()));
+    let groups = term.expect("it is served").groups;
+    behind(&service, groups, &[5, 5, 3]);
+    assert_eq!(service.epoch_of(&record), Some(epoch(6)));
+    let terms = service.terms();
+    behind(&service, groups, &[5, 1]);
+    assert_eq!(service.terms(), terms, "the term above it stands");
+    behind(&service, groups, &[6]);
+    assert_eq!(service.epoch_of(&record), Some(epoch(7)));
+    assert!(service.serves_all());
+    let others = service.terms().into_iter().filter(|it| it.groups.and(groups).is_empty());
+    assert!(others.into_iter().all(|term| term.epoch == epoch(1)), "others are as they were");
+}
+
+#[test]
+fn a_new_term_still_waits_for_a_run_of_which_nothing_is_known() {
+    let service = service(false);
+    assert!(service.stats().recovering);
+    behind(&service, GroupSet::ALL, &[5]);
+    assert!(service.serves_all());
+    let mut shards = service.shards.iter();
+    let all = shards.all(|shard| crate::lock(shard).table.is_recovering());
+    assert!(all, "nothing is granted before the longest lease is over");
+}
+
+#[test]
+fn a_term_that_begins_lists_the_sessions_that_are_open() {
+    let service = service(true);
+    let mut work = Work::default();
+    let (session, ttl) = (SessionId(1), Duration::from_secs(5));
+    service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    service.keep(session, &mut work).expect("it is extended");
+    behind(&service, GroupSet::ALL, &[5]);
+    service.keep(session, &mut work).expect_err("it has to re-assert first");
+    let seat = service.seat(session).expect("it lives");
+    let told = lockspan_protocol::Term { groups: GroupSet::ALL, epoch: epoch(6) };
+    service.reasserted(&seat, told, session, (0, 0), &mut work).expect("it had nothing");
+    service.finish(&mut work);
+    service.keep(session, &mut work).expect("it is extended again");
+    assert!(!service.stats().recovering);
+}
+
+#[test]
+fn tables_share_the_groups() {
+    for shards in [1, 3, 16, 255, 256] {
+        let mut seen = vec![0; shards];
+        for group in GroupSet::ALL.iter() {
+            seen[super::shard_of(group, shards)] += 1;
+        }
+        let (least, most) = (seen.iter().min(), seen.iter().max());
+        assert!(least > Some(&0) && most <= Some(&(256_usize.div_ceil(shards))), "{seen:?}");
+    }
+}
