@@ -36,6 +36,13 @@ pub enum StartError {
         /// Which file.
         path: PathBuf,
         /// What is wrong.
+        why: io::Error,
+    },
+    /// The data file is damaged, or is not one of ours.
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
         why: String,
     },
     /// A thread could not be started.
@@ -74,11 +81,14 @@ impl fmt::Display for StartError {
                  own",
                 path.display()
             ),
-            Self::Data { path, why } => write!(
+            Self::Data { path, why } => {
+                write!(f, "data-dir: can't use {}: {why}", path.display())
+            }
+            Self::Damaged { path, why } => write!(
                 f,
-                "data-dir: {}: {why}. Nothing was changed. Starting without what is in it would \
-                 let two clients hold the same record: restore it, or wait until every client's \
-                 lease is over before you start in an empty directory",
+                "data-dir: {}: {why}. Starting without what was in it would let two clients hold \
+                 the same record: restore it, or wait until every client's lease is over before \
+                 you start in an empty directory",
                 path.display()
             ),
             Self::Thread(why) => write!(f, "can't start a thread: {why}"),
@@ -89,7 +99,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen { why, .. } | Self::Thread(why) => Some(why),
+            Self::Listen { why, .. } | Self::Data { why, .. } | Self::Thread(why) => Some(why),
             _ => None,
         }
     }

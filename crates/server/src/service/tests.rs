@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Record, SessionId};
+use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
 
 use super::work::Note;
 use super::{Service, Work};
@@ -37,9 +37,21 @@ fn a_late_double_of_behind_does_not_take_an_epoch_twice() {
     let groups = term.expect("it is served").groups;
     behind(&service, groups, &[5, 5, 3]);
     assert_eq!(service.epoch_of(&record), Some(epoch(6)));
+    let mut work = Work::default();
+    let (session, ttl) = (SessionId(1), Duration::from_secs(5));
+    let seat = service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    let message = ToServer::Acquire {
+        record: record.clone(),
+        mode: Mode::Write,
+        seq: Seq(1),
+        epoch: epoch(6),
+        upgrade: false,
+        owners: Vec::new(),
+    };
+    service.tell_table(&seat, message, &mut work).expect("it is granted");
     let terms = service.terms();
     behind(&service, groups, &[5, 1]);
-    assert_eq!(service.terms(), terms, "the term above it stands");
+    assert_eq!((service.terms(), service.stats().claims), (terms, 1), "the term above it stands");
     behind(&service, groups, &[6]);
     assert_eq!(service.epoch_of(&record), Some(epoch(7)));
     assert!(service.serves_all());

@@ -39,24 +39,27 @@ pub(super) struct DataFile {
 impl DataFile {
     /// Opens the file in `dir`, or makes both.
     pub(super) fn open(dir: &Path) -> Result<(Self, Saved), StartError> {
-        let data = |path: &Path, why: String| StartError::Data { path: path.to_owned(), why };
-        fs::create_dir_all(dir).map_err(|why| data(dir, format!("can't make it: {why}")))?;
+        let failed = |path: &Path, why| StartError::Data { path: path.to_owned(), why };
+        fs::create_dir_all(dir).map_err(|why| failed(dir, why))?;
         let lock_path = dir.join("lockspan.lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(|why| data(&lock_path, format!("can't open it: {why}")))?;
+        let lock = lock.map_err(|why| failed(&lock_path, why))?;
         lock.try_lock().map_err(|why| match why {
             fs::TryLockError::WouldBlock => StartError::DataInUse(dir.to_owned()),
-            fs::TryLockError::Error(why) => data(&lock_path, format!("can't lock it: {why}")),
+            fs::TryLockError::Error(why) => failed(&lock_path, why),
         })?;
         let path = dir.join("lockspan.redb");
-        let there = path.try_exists().map_err(|why| data(&path, why.to_string()))?;
+        let there = path.try_exists().map_err(|why| failed(&path, why))?;
         if !there {
-            make(dir, &path).map_err(|why| data(&path, format!("can't make it: {why}")))?;
+            make(dir, &path).map_err(|why| failed(&path, io::Error::other(why)))?;
         }
         // A damaged file must not end the process, whatever the library thinks of it.
         let read = panic::catch_unwind(|| read(&path));
         let read = read.unwrap_or_else(|_| Err("it is damaged".into()));
-        let (database, saved) = read.map_err(|why| data(&path, why.to_string()))?;
+        let (database, saved) = read.map_err(|why| {
+            let why = why.to_string();
+            StartError::Damaged { path: path.clone(), why }
+        })?;
         Ok((Self { path, database: Some(database), _lock: lock }, saved))
     }
 
@@ -214,7 +217,7 @@ mod tests {
         for content in [&b""[..], b"something else entirely", &[0; 100_000]] {
             fs::write(&path, content).expect("written");
             let why = open(dir.path()).expect_err("it is foreign");
-            assert!(matches!(why, StartError::Data { .. }), "{why}");
+            assert!(matches!(why, StartError::Damaged { .. }), "{why}");
             assert_eq!(fs::read(&path).expect("still there"), content);
         }
         fs::remove_file(&path).expect("removed");
@@ -238,7 +241,7 @@ mod tests {
             fs::write(&path, &broken).expect("written");
             match open(dir.path()) {
                 Ok((_, saved)) => assert_eq!(saved.sessions.len(), 499, "damage at {at}"),
-                Err(why) => assert!(matches!(why, StartError::Data { .. }), "{why}"),
+                Err(why) => assert!(matches!(why, StartError::Damaged { .. }), "{why}"),
             }
         }
     }

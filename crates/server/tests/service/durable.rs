@@ -251,13 +251,16 @@ async fn without_a_data_directory_a_start_waits_for_the_longest_lease() {
     let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
     node.tell(session, &message).await;
     assert!(matches!(node.heard().await, ToNode::Unlisted { .. }), "nobody may re-assert");
-    let granted = loop {
-        node.tell(session, &ToServer::KeepAlive { number: 1 }).await;
-        match node.heard().await {
-            ToNode::Alive { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
-            other => break other,
+    let granted = within(async {
+        loop {
+            node.tell(session, &ToServer::KeepAlive { number: 1 }).await;
+            match node.heard().await {
+                ToNode::Alive { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+                other => break other,
+            }
         }
-    };
+    });
+    let granted = granted.await;
     assert!(matches!(granted, ToNode::Granted { .. }), "{granted:?}");
     server.stop().await;
 }
@@ -277,7 +280,7 @@ async fn a_data_file_that_is_not_ours_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("lockspan.redb"), b"not a database").expect("written");
     let why = within(Server::start(on(dir.path()))).await.expect_err("it is foreign");
-    assert!(matches!(why, StartError::Data { .. }), "{why}");
+    assert!(matches!(why, StartError::Damaged { .. }), "{why}");
     assert!(why.to_string().contains("lockspan.redb"), "{why}");
 }
 

@@ -83,13 +83,15 @@ async fn an_expired_session_loses_its_records_and_hears_so() {
     two.tell(b, &acquire("a:1", Mode::Write, 1, 1)).await;
     assert!(matches!(two.heard().await, ToNode::Queued { .. }));
     assert!(matches!(two.heard().await, ToNode::Granted { .. }), "when the lease is over");
-    loop {
-        match one.heard().await {
-            ToNode::Revoke { .. } => {}
-            ToNode::NoSession => break,
-            other => panic!("{other:?}"),
+    let over = within(async {
+        loop {
+            match one.heard().await {
+                ToNode::Revoke { .. } => {}
+                other => break other,
+            }
         }
-    }
+    });
+    assert_eq!(over.await, ToNode::NoSession);
     server.stop().await;
 }
 
