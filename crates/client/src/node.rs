@@ -301,8 +301,8 @@ impl Node {
             if std::mem::replace(&mut core.is_closed, true) {
                 return;
             }
-            core.inbox.push_back(Input::Close);
-            node.work_off(core, wakes);
+            // Nobody is in any more before the server can hear of it: what is put to be sent may be
+            // on its way at once.
             for entry in node.entries.which(|_| true) {
                 Self::at_line(core, &entry, |line| {
                     line.lose(&entry.gate, wakes);
@@ -310,6 +310,7 @@ impl Node {
                     line.wanted = None;
                 });
             }
+            core.inbox.push_back(Input::Close);
         });
     }
 
