@@ -85,9 +85,7 @@ impl Record {
         let waiter = Waiter { mode, owner, since, waker: Some(waker.clone()), upgrade };
         let Some(owner) = owner else {
             return self.node().with_line(&self.entry, |line, look, wakes| {
-                if upgrade.is_some() && line.is_upgrading() {
-                    return Err(LockError::UpgradeConflict);
-                }
+                line.may_wait(look.gate, upgrade)?;
                 let place = line.wait(waiter);
                 line.serve(look, wakes);
                 Ok(place)
@@ -96,9 +94,7 @@ impl Record {
         self.node().with_core(|node, core, wakes| {
             let place = {
                 let mut line = lock(&self.entry.line);
-                if upgrade.is_some() && line.is_upgrading() {
-                    return Err(LockError::UpgradeConflict);
-                }
+                line.may_wait(&self.entry.gate, upgrade)?;
                 line.wait(waiter)
             };
             node.waits(core, owner, &self.entry);

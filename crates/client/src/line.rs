@@ -129,9 +129,14 @@ impl Line {
         place
     }
 
-    /// Whether somebody waits to upgrade.
-    pub(crate) fn is_upgrading(&self) -> bool {
-        self.upgrader.is_some()
+    /// Whether somebody may get in line. Who upgrades has to be alone in that, and to be in still:
+    /// one that was lost just before could never go on, nor anybody behind it.
+    pub(crate) fn may_wait(&self, gate: &Gate, upgrade: Option<Pass>) -> Result<(), LockError> {
+        match upgrade {
+            Some(pass) if !gate.has(pass) => Err(LockError::Lost),
+            Some(_) if self.upgrader.is_some() => Err(LockError::UpgradeConflict),
+            _ => Ok(()),
+        }
     }
 
     /// The waiter in this place.
