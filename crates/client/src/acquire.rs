@@ -91,6 +91,7 @@ impl Record {
                 Ok(place)
             });
         };
+        let mut gone = None;
         self.node().with_core(|node, core, wakes| {
             let place = {
                 let mut line = lock(&self.entry.line);
@@ -99,7 +100,7 @@ impl Record {
             };
             node.waits(core, owner, &self.entry);
             if let Some(cycle) = node.circle(core, owner) {
-                lock(&self.entry.line).give_up(place);
+                gone = lock(&self.entry.line).give_up(place);
                 node.waited(core, owner, &self.entry);
                 return Err(LockError::Deadlock { cycle });
             }
@@ -110,9 +111,11 @@ impl Record {
 
     /// Whether there is an answer for a place in line. If not, this waker is called.
     fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
+        // What is replaced is dropped with nothing held: that may run anybody's code.
+        let mut waker = Some(waker.clone());
         let answer = self.node().with_line(&self.entry, |line, look, wakes| {
             if let Some(waiter) = line.waiter(place) {
-                waiter.waker = Some(waker.clone());
+                std::mem::swap(&mut waiter.waker, &mut waker);
                 line.serve(look, wakes);
             }
             line.answer(place)
@@ -125,12 +128,14 @@ impl Record {
 
     /// Leaves the line; returns what it had just been given.
     fn give_up(&self, place: Place) -> Option<Pass> {
-        let answer = self.node().with_line(&self.entry, |line, look, wakes| {
-            if line.give_up(place).is_some() {
+        let (answer, gone) = self.node().with_line(&self.entry, |line, look, wakes| {
+            let gone = line.give_up(place);
+            if gone.is_some() {
                 line.left(look, wakes);
             }
-            line.answer(place)
+            (line.answer(place), gone)
         });
+        drop(gone);
         self.not_in_line();
         answer.and_then(Result::ok).map(|(pass, _)| pass)
     }

@@ -110,7 +110,7 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         let record = self.record();
         loop {
             let bell = lock(&record.entry.line).bell();
-            let mut rung = std::pin::pin!(bell.notified());
+            let mut rung = std::pin::pin!(bell.rung());
             rung.as_mut().enable();
             let left = self.valid_for();
             if left.is_zero() {

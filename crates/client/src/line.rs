@@ -25,13 +25,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use lockspan_protocol::cache::Input;
 use lockspan_protocol::{LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
 use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Use};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::error::LockError;
 
@@ -98,7 +99,25 @@ pub(crate) struct Line {
     /// What the cache was told about who keeps the record.
     pub(crate) reported: Option<(Vec<Owner>, Vec<LocalWait>)>,
     /// Rung when the holders are lost.
-    lost: Option<Arc<Notify>>,
+    lost: Option<Arc<Bell>>,
+}
+
+/// Wakes everybody who waits for the loss of what they hold. A waker itself, to be called with the
+/// others: with nothing held.
+#[derive(Debug, Default)]
+pub(crate) struct Bell(Notify);
+
+impl Bell {
+    /// It was rung after this was asked for.
+    pub(crate) fn rung(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_waiters();
+    }
 }
 
 /// The present circumstances, for one look at a line.
@@ -172,7 +191,7 @@ impl Line {
     }
 
     /// Rung when those who hold the record now are lost.
-    pub(crate) fn bell(&mut self) -> Arc<Notify> {
+    pub(crate) fn bell(&mut self) -> Arc<Bell> {
         Arc::clone(self.lost.get_or_insert_default())
     }
 
@@ -323,9 +342,7 @@ impl Line {
             wakes.extend(waiter.waker);
             self.answers.insert(place, Err(LockError::Lost));
         }
-        if let Some(bell) = self.lost.take() {
-            bell.notify_waiters();
-        }
+        wakes.extend(self.lost.take().map(Waker::from));
     }
 
     /// Refuses those for whom this holds.
