@@ -26,23 +26,20 @@ impl Record {
             return None;
         }
         let pass = self.entry.enter(mode)?;
-        self.confirm(pass).map(|token| (pass, token))
+        let token = self.entry.token();
+        self.confirm(pass).then_some((pass, token))
     }
 
-    /// Looks at the clock: only now that it is in does a thread know that it is in time.
+    /// Looks at the clock: only now that it is in does a thread know that it is in time. If not, it
+    /// goes out again.
     #[inline]
-    fn confirm(&self, pass: Pass) -> Option<Token> {
-        let token = self.entry.token();
-        match self.node().stands(&self.entry, pass) {
-            Some(now) => {
-                self.entry.touch(now);
-                Some(token)
-            }
-            None => {
-                self.leave(pass);
-                None
-            }
+    fn confirm(&self, pass: Pass) -> bool {
+        let now = self.node().stands(&self.entry, pass);
+        match now {
+            Some(now) => self.entry.touch(now),
+            None => self.leave(pass),
         }
+        now.is_some()
     }
 
     /// Goes out.
@@ -187,9 +184,9 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
                         return Poll::Pending;
                     }
                     Some(Err(why)) => return Poll::Ready(Err(why)),
-                    Some(Ok((pass, _))) => {
+                    Some(Ok((pass, token))) => {
                         this.place = None;
-                        if let Some(token) = record.confirm(pass) {
+                        if record.confirm(pass) {
                             return Poll::Ready(Ok(Guard::new(held, pass, token)));
                         }
                     }
