@@ -223,6 +223,16 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
     }
 }
 
+/// The reader has become the writer; that counts only if its lease stands now.
+fn turn<R: Borrow<Record>>(
+    mut guard: Guard<Shared, R>,
+    pass: Pass,
+    token: Token,
+) -> Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)> {
+    guard.set_pass(pass);
+    if guard.is_valid() { Ok(guard.turned(pass, token)) } else { Err((guard, LockError::Lost)) }
+}
+
 impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
     type Output = Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)>;
 
@@ -236,7 +246,7 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                 // The node may have the record for writing already, with nobody else in it.
                 if let Some(pass) = record.entry.gate.upgrade(guard.pass(), true) {
                     let token = record.entry.token();
-                    return Poll::Ready(Ok(guard.turned(pass, token)));
+                    return Poll::Ready(turn(guard, pass, token));
                 }
                 if !guard.is_valid() {
                     return Poll::Ready(Err((guard, LockError::Lost)));
@@ -254,7 +264,7 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
             }
             Some(Ok((pass, token))) => {
                 this.place = None;
-                Poll::Ready(Ok(guard.turned(pass, token)))
+                Poll::Ready(turn(guard, pass, token))
             }
             Some(Err(why)) => {
                 this.place = None;
