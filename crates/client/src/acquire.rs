@@ -96,13 +96,17 @@ impl Record {
                 line.wait(waiter)
             };
             node.waits(core, owner, &self.entry);
-            if let Some(cycle) = node.circle(core, owner) {
+            let cycle = node.circle(core, owner);
+            if cycle.is_some() {
+                // Nothing, if somebody has let it in or refused it meanwhile: then it has an answer.
                 gone = lock(&self.entry.line).give_up(place);
+            }
+            let refused = cycle.filter(|_| gone.is_some());
+            if refused.is_some() {
                 node.waited(core, owner, &self.entry);
-                return Err(LockError::Deadlock { cycle });
             }
             node.settle_entry(core, &self.entry, false, wakes);
-            Ok(place)
+            refused.map_or(Ok(place), |cycle| Err(LockError::Deadlock { cycle }))
         })
     }
 
