@@ -277,7 +277,7 @@ impl Node {
     /// Whether many more records are cached than are allowed.
     pub(crate) fn is_crowded(&self) -> bool {
         let max = self.habits.max_cached;
-        self.cached() > max + max / 8
+        self.cached() > max.saturating_add(max / 8)
     }
 
     /// Gives back what is not in use.
