@@ -183,8 +183,9 @@ pub(crate) async fn attend(node: Arc<Node>) {
     let Way::Memory(seat) = &node.way else { return };
     let mut swept = Instant::now();
     while !node.is_ended.load(Ordering::Acquire) {
-        seat.flush(&node);
         let next = [node.tick(), seat.tick()].into_iter().flatten().min();
+        // What time has brought this node, no bell tells.
+        seat.flush(&node);
         tokio::select! {
             () = node.bell.notified() => {}
             () = sleep(until(next)) => {}
