@@ -39,6 +39,9 @@ use crate::error::LockError;
 /// How long newcomers may pass the first in line.
 pub(crate) const PASSING: Duration = Duration::from_micros(400);
 
+/// So many owners are named at once, as the server does. Circles of those beyond are not seen.
+pub(crate) const OWNERS: usize = 64;
+
 /// A place in line.
 pub(crate) type Place = u64;
 
@@ -400,7 +403,7 @@ impl Line {
     fn owners(&self) -> Vec<Owner> {
         let upgrader = self.upgrader.as_ref().map(|(_, waiter)| waiter);
         let waiting = self.readers.values().chain(self.writers.values()).chain(upgrader);
-        waiting.filter_map(|waiter| waiter.owner).collect()
+        waiting.filter_map(|waiter| waiter.owner).take(OWNERS).collect()
     }
 
     /// Whether nobody is in and nobody waits, so that the record may go back. It shuts the gate to

@@ -7,6 +7,7 @@ use lockspan_protocol::cache::Config;
 use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
 
 use crate::error::ConnectError;
+use crate::line::OWNERS;
 use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
 use crate::node::{Habits, Node};
@@ -190,7 +191,7 @@ impl Options {
             resend: (self.lease / 10).min(Duration::from_millis(500)),
             stay: self.stay,
             records: self.max_cached.saturating_mul(2).max(1024),
-            owners: 64,
+            owners: OWNERS,
             bugs: Bugs::NONE,
         })
     }
