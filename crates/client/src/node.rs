@@ -477,6 +477,8 @@ impl Node {
                 core.waits.remove(&owner);
             }
         }
+        // What the server was told about who waits here may not be true any more.
+        self.report(core);
     }
 
     /// Everybody that `from` wait for on this node, over others, and the waits on the way.
