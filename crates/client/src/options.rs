@@ -122,7 +122,11 @@ impl Options {
         let target = Target::parse(url)?;
         let config = self.config()?;
         let habits = self.habits();
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::Local {
+            what: "there is no tokio runtime to look after the connection: \
+                   call this in one, or use blocking_connect"
+                .to_owned(),
+        })?;
         let node = match target {
             Target::Memory(name) => {
                 let way = Way::Memory(Seat::take(&name));
