@@ -155,12 +155,14 @@ impl Record {
 pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
     record: Option<R>,
     place: Option<Place>,
+    /// It has made room for itself.
+    has_swept: bool,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     pub(crate) fn new(record: R) -> Self {
-        Self { record: Some(record), place: None, kind: PhantomData }
+        Self { record: Some(record), place: None, has_swept: false, kind: PhantomData }
     }
 }
 
@@ -186,6 +188,12 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
                     None => {
                         this.record = Some(held);
                         return Poll::Pending;
+                    }
+                    // The background task may not have had a turn to give back what is idle.
+                    Some(Err(LockError::TooManyRecords(_))) if !this.has_swept => {
+                        this.place = None;
+                        this.has_swept = true;
+                        record.node().sweep();
                     }
                     Some(Err(why)) => return Poll::Ready(Err(why)),
                     Some(Ok((pass, token))) => {
