@@ -26,23 +26,20 @@ impl Record {
             return None;
         }
         let pass = self.entry.enter(mode)?;
-        self.confirm(pass).map(|token| (pass, token))
+        let token = self.entry.token();
+        self.confirm(pass).then_some((pass, token))
     }
 
-    /// Looks at the clock: only now that it is in does a thread know that it is in time.
+    /// Looks at the clock: only now that it is in does a thread know that it is in time. If not, it
+    /// goes out again.
     #[inline]
-    fn confirm(&self, pass: Pass) -> Option<Token> {
-        let token = self.entry.token();
-        match self.node().stands(&self.entry, pass) {
-            Some(now) => {
-                self.entry.touch(now);
-                Some(token)
-            }
-            None => {
-                self.leave(pass);
-                None
-            }
+    fn confirm(&self, pass: Pass) -> bool {
+        let now = self.node().stands(&self.entry, pass);
+        match now {
+            Some(now) => self.entry.touch(now),
+            None => self.leave(pass),
         }
+        now.is_some()
     }
 
     /// Goes out.
@@ -85,38 +82,41 @@ impl Record {
         let waiter = Waiter { mode, owner, since, waker: Some(waker.clone()), upgrade };
         let Some(owner) = owner else {
             return self.node().with_line(&self.entry, |line, look, wakes| {
-                if upgrade.is_some() && line.is_upgrading() {
-                    return Err(LockError::UpgradeConflict);
-                }
+                line.may_wait(look.gate, upgrade)?;
                 let place = line.wait(waiter);
                 line.serve(look, wakes);
                 Ok(place)
             });
         };
+        let mut gone = None;
         self.node().with_core(|node, core, wakes| {
             let place = {
                 let mut line = lock(&self.entry.line);
-                if upgrade.is_some() && line.is_upgrading() {
-                    return Err(LockError::UpgradeConflict);
-                }
+                line.may_wait(&self.entry.gate, upgrade)?;
                 line.wait(waiter)
             };
             node.waits(core, owner, &self.entry);
-            if let Some(cycle) = node.circle(core, owner) {
-                lock(&self.entry.line).give_up(place);
+            let cycle = node.circle(core, owner);
+            if cycle.is_some() {
+                // Nothing, if somebody has let it in or refused it meanwhile: then it has an answer.
+                gone = lock(&self.entry.line).give_up(place);
+            }
+            let refused = cycle.filter(|_| gone.is_some());
+            if refused.is_some() {
                 node.waited(core, owner, &self.entry);
-                return Err(LockError::Deadlock { cycle });
             }
             node.settle_entry(core, &self.entry, false, wakes);
-            Ok(place)
+            refused.map_or(Ok(place), |cycle| Err(LockError::Deadlock { cycle }))
         })
     }
 
     /// Whether there is an answer for a place in line. If not, this waker is called.
     fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
+        // What is replaced is dropped with nothing held: that may run anybody's code.
+        let mut waker = Some(waker.clone());
         let answer = self.node().with_line(&self.entry, |line, look, wakes| {
             if let Some(waiter) = line.waiter(place) {
-                waiter.waker = Some(waker.clone());
+                std::mem::swap(&mut waiter.waker, &mut waker);
                 line.serve(look, wakes);
             }
             line.answer(place)
@@ -129,12 +129,14 @@ impl Record {
 
     /// Leaves the line; returns what it had just been given.
     fn give_up(&self, place: Place) -> Option<Pass> {
-        let answer = self.node().with_line(&self.entry, |line, look, wakes| {
-            if line.give_up(place).is_some() {
+        let (answer, gone) = self.node().with_line(&self.entry, |line, look, wakes| {
+            let gone = line.give_up(place);
+            if gone.is_some() {
                 line.left(look, wakes);
             }
-            line.answer(place)
+            (line.answer(place), gone)
         });
+        drop(gone);
         self.not_in_line();
         answer.and_then(Result::ok).map(|(pass, _)| pass)
     }
@@ -153,12 +155,14 @@ impl Record {
 pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
     record: Option<R>,
     place: Option<Place>,
+    /// It has made room for itself.
+    has_swept: bool,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     pub(crate) fn new(record: R) -> Self {
-        Self { record: Some(record), place: None, kind: PhantomData }
+        Self { record: Some(record), place: None, has_swept: false, kind: PhantomData }
     }
 }
 
@@ -185,10 +189,16 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
                         this.record = Some(held);
                         return Poll::Pending;
                     }
-                    Some(Err(why)) => return Poll::Ready(Err(why)),
-                    Some(Ok((pass, _))) => {
+                    // The background task may not have had a turn to give back what is idle.
+                    Some(Err(LockError::TooManyRecords(_))) if !this.has_swept => {
                         this.place = None;
-                        if let Some(token) = record.confirm(pass) {
+                        this.has_swept = true;
+                        record.node().sweep();
+                    }
+                    Some(Err(why)) => return Poll::Ready(Err(why)),
+                    Some(Ok((pass, token))) => {
+                        this.place = None;
+                        if record.confirm(pass) {
                             return Poll::Ready(Ok(Guard::new(held, pass, token)));
                         }
                     }
@@ -225,6 +235,16 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
     }
 }
 
+/// The reader has become the writer; that counts only if its lease stands now.
+fn turn<R: Borrow<Record>>(
+    mut guard: Guard<Shared, R>,
+    pass: Pass,
+    token: Token,
+) -> Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)> {
+    guard.set_pass(pass);
+    if guard.is_valid() { Ok(guard.turned(pass, token)) } else { Err((guard, LockError::Lost)) }
+}
+
 impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
     type Output = Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)>;
 
@@ -238,7 +258,7 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                 // The node may have the record for writing already, with nobody else in it.
                 if let Some(pass) = record.entry.gate.upgrade(guard.pass(), true) {
                     let token = record.entry.token();
-                    return Poll::Ready(Ok(guard.turned(pass, token)));
+                    return Poll::Ready(turn(guard, pass, token));
                 }
                 if !guard.is_valid() {
                     return Poll::Ready(Err((guard, LockError::Lost)));
@@ -256,7 +276,7 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
             }
             Some(Ok((pass, token))) => {
                 this.place = None;
-                Poll::Ready(Ok(guard.turned(pass, token)))
+                Poll::Ready(turn(guard, pass, token))
             }
             Some(Err(why)) => {
                 this.place = None;

@@ -42,14 +42,15 @@ impl Entry {
         }
     }
 
-    /// The token of the present opening.
+    /// The token of the present opening. Who sees one that came after a loss also sees the loss: so a
+    /// guard of before is never taken for good with the token of somebody after it.
     #[inline]
     pub(crate) fn token(&self) -> Token {
-        Token::from_number(self.token.load(Ordering::Relaxed)).unwrap_or_default()
+        Token::from_number(self.token.load(Ordering::Acquire)).unwrap_or_default()
     }
 
     pub(crate) fn set_token(&self, token: Token) {
-        self.token.store(token.number(), Ordering::Relaxed);
+        self.token.store(token.number(), Ordering::Release);
     }
 
     /// Somebody uses it.

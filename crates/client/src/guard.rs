@@ -91,7 +91,8 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         self.token
     }
 
-    /// Whether the lease behind it stands, by this machine's clock now. A `false` is final.
+    /// Whether the lease behind it stands, by this machine's clock now. A `false` can come a moment
+    /// early, while the lease is being extended; a `true` is never late.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let record = self.record();
@@ -101,8 +102,11 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
     /// For how long the lease stands without another word from the server; nothing if it is over.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
-        let until = self.record().node().until();
-        if self.is_valid() { until.since(clock::now()) } else { Duration::ZERO }
+        if self.is_valid() {
+            self.record().node().until().since(clock::now())
+        } else {
+            Duration::ZERO
+        }
     }
 
     /// Waits until the record is lost: its lease has ended, or the server has given it away.
@@ -110,10 +114,10 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         let record = self.record();
         loop {
             let bell = lock(&record.entry.line).bell();
-            let mut rung = std::pin::pin!(bell.notified());
+            let mut rung = std::pin::pin!(bell.rung());
             rung.as_mut().enable();
             let left = self.valid_for();
-            if left.is_zero() {
+            if left.is_zero() && !self.is_valid() {
                 return;
             }
             let over = {

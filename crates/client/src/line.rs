@@ -25,18 +25,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use lockspan_protocol::cache::Input;
 use lockspan_protocol::{LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
 use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Use};
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 use crate::error::LockError;
 
 /// How long newcomers may pass the first in line.
 pub(crate) const PASSING: Duration = Duration::from_micros(400);
+
+/// So many owners are named at once, as the server does. Circles of those beyond are not seen.
+pub(crate) const OWNERS: usize = 64;
 
 /// A place in line.
 pub(crate) type Place = u64;
@@ -98,7 +102,25 @@ pub(crate) struct Line {
     /// What the cache was told about who keeps the record.
     pub(crate) reported: Option<(Vec<Owner>, Vec<LocalWait>)>,
     /// Rung when the holders are lost.
-    lost: Option<Arc<Notify>>,
+    lost: Option<Arc<Bell>>,
+}
+
+/// Wakes everybody who waits for the loss of what they hold. A waker itself, to be called with the
+/// others: with nothing held.
+#[derive(Debug, Default)]
+pub(crate) struct Bell(Notify);
+
+impl Bell {
+    /// It was rung after this was asked for.
+    pub(crate) fn rung(&self) -> Notified<'_> {
+        self.0.notified()
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_waiters();
+    }
 }
 
 /// The present circumstances, for one look at a line.
@@ -129,9 +151,14 @@ impl Line {
         place
     }
 
-    /// Whether somebody waits to upgrade.
-    pub(crate) fn is_upgrading(&self) -> bool {
-        self.upgrader.is_some()
+    /// Whether somebody may get in line. Who upgrades has to be alone in that, and to be in still:
+    /// one that was lost just before could never go on, nor anybody behind it.
+    pub(crate) fn may_wait(&self, gate: &Gate, upgrade: Option<Pass>) -> Result<(), LockError> {
+        match upgrade {
+            Some(pass) if !gate.has(pass) => Err(LockError::Lost),
+            Some(_) if self.upgrader.is_some() => Err(LockError::UpgradeConflict),
+            _ => Ok(()),
+        }
     }
 
     /// The waiter in this place.
@@ -167,7 +194,7 @@ impl Line {
     }
 
     /// Rung when those who hold the record now are lost.
-    pub(crate) fn bell(&mut self) -> Arc<Notify> {
+    pub(crate) fn bell(&mut self) -> Arc<Bell> {
         Arc::clone(self.lost.get_or_insert_default())
     }
 
@@ -318,9 +345,7 @@ impl Line {
             wakes.extend(waiter.waker);
             self.answers.insert(place, Err(LockError::Lost));
         }
-        if let Some(bell) = self.lost.take() {
-            bell.notify_waiters();
-        }
+        wakes.extend(self.lost.take().map(Waker::from));
     }
 
     /// Refuses those for whom this holds.
@@ -378,7 +403,7 @@ impl Line {
     fn owners(&self) -> Vec<Owner> {
         let upgrader = self.upgrader.as_ref().map(|(_, waiter)| waiter);
         let waiting = self.readers.values().chain(self.writers.values()).chain(upgrader);
-        waiting.filter_map(|waiter| waiter.owner).collect()
+        waiting.filter_map(|waiter| waiter.owner).take(OWNERS).collect()
     }
 
     /// Whether nobody is in and nobody waits, so that the record may go back. It shuts the gate to

@@ -280,7 +280,7 @@ impl Node {
     /// Whether many more records are cached than are allowed.
     pub(crate) fn is_crowded(&self) -> bool {
         let max = self.habits.max_cached;
-        self.cached() > max + max / 8
+        self.cached() > max.saturating_add(max / 8)
     }
 
     /// Gives back what is not in use.
@@ -304,8 +304,8 @@ impl Node {
             if std::mem::replace(&mut core.is_closed, true) {
                 return;
             }
-            core.inbox.push_back(Input::Close);
-            node.work_off(core, wakes);
+            // Nobody is in any more before the server can hear of it: what is put to be sent may be
+            // on its way at once.
             for entry in node.entries.which(|_| true) {
                 Self::at_line(core, &entry, |line| {
                     line.lose(&entry.gate, wakes);
@@ -313,6 +313,7 @@ impl Node {
                     line.wanted = None;
                 });
             }
+            core.inbox.push_back(Input::Close);
         });
     }
 
@@ -482,6 +483,8 @@ impl Node {
                 core.waits.remove(&owner);
             }
         }
+        // What the server was told about who waits here may not be true any more.
+        self.report(core);
     }
 
     /// Everybody that `from` wait for on this node, over others, and the waits on the way.

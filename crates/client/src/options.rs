@@ -7,6 +7,7 @@ use lockspan_protocol::cache::Config;
 use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
 
 use crate::error::ConnectError;
+use crate::line::OWNERS;
 use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
 use crate::node::{Habits, Node};
@@ -131,7 +132,11 @@ impl Options {
         let target = Target::parse(url)?;
         let config = self.config()?;
         let habits = self.habits();
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::Local {
+            what: "there is no tokio runtime to look after the connection: \
+                   call this in one, or use blocking_connect"
+                .to_owned(),
+        })?;
         let node = match target {
             Target::Memory(name) => {
                 let way = Way::Memory(Seat::take(&name));
@@ -210,7 +215,7 @@ impl Options {
             resend: (self.lease / 10).min(Duration::from_millis(500)),
             stay: self.stay,
             records: self.max_cached.saturating_mul(2).max(1024),
-            owners: 64,
+            owners: OWNERS,
             bugs: Bugs::NONE,
         })
     }

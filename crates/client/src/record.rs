@@ -120,9 +120,10 @@ impl Record {
         if let Some((pass, token)) = self.enter(K::MODE) {
             return Ok(Guard::new(self, pass, token));
         }
-        match time {
+        // A time that no clock can show is for ever.
+        match time.and_then(|time| Instant::now().checked_add(time)) {
             None => block::block_on(Acquire::new(self)),
-            Some(time) => block::block_until(Acquire::new(self), Instant::now() + time)
+            Some(deadline) => block::block_until(Acquire::new(self), deadline)
                 .unwrap_or(Err(LockError::Timeout)),
         }
     }

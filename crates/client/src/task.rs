@@ -178,28 +178,41 @@ pub(crate) fn begin(node: &Node, stream: &Arc<Stream>) {
     node.connected();
 }
 
+/// A node that is looked after. When its task ends, be it because the runtime does, so does the node:
+/// threads that go on without the runtime would wait for ever for what nobody hears.
+struct Attended(Arc<Node>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// Looks after a node whose service is in this process.
 pub(crate) async fn attend(node: Arc<Node>) {
+    let Attended(node) = &Attended(node);
     let Way::Memory(seat) = &node.way else { return };
     let mut swept = Instant::now();
     while !node.is_ended.load(Ordering::Acquire) {
-        seat.flush(&node);
         let next = [node.tick(), seat.tick()].into_iter().flatten().min();
+        // What time has brought this node, no bell tells.
+        seat.flush(node);
         tokio::select! {
             () = node.bell.notified() => {}
             () = sleep(until(next)) => {}
         }
-        sweep(&node, &mut swept);
+        sweep(node, &mut swept);
     }
-    seat.flush(&node);
+    seat.flush(node);
 }
 
 /// Looks after a node whose server is somewhere else.
 pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: Duration) {
+    let Attended(node) = &Attended(node);
     let mut stream = first;
     loop {
-        let ended = converse(&node, &stream, lease).await;
-        if let Some(outbox) = outbox(&node) {
+        let ended = converse(node, &stream, lease).await;
+        if let Some(outbox) = outbox(node) {
             outbox.set_stream(None);
         }
         if node.is_ended.load(Ordering::Acquire) {
@@ -221,7 +234,7 @@ pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: 
                 return;
             }
         };
-        begin(&node, &stream);
+        begin(node, &stream);
     }
 }
 
@@ -246,6 +259,7 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
     let mut is_stuck = false;
     let mut swept = Instant::now();
     let mut last_heard = clock::now();
+    let mut was_open = false;
     let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         tokio::select! {
@@ -275,8 +289,12 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 let next = node.tick();
                 is_stuck |= outbox.write();
                 alarm.as_mut().reset(Instant::now() + until(next));
-                // Keep-alives are answered three times in a lease.
-                if node.is_open() && last_heard + lease * 2 / 3 < clock::now() {
+                // Keep-alives are answered three times in a lease. Without a session there is nothing
+                // to be answered: that silence does not count.
+                let is_open = node.is_open();
+                if !std::mem::replace(&mut was_open, is_open) || !is_open {
+                    last_heard = clock::now();
+                } else if last_heard + lease / 3 * 2 < clock::now() {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
                 }
             }
