@@ -92,7 +92,7 @@ impl Server {
             async move { service.run_timer().await }
         }));
         for listener in listeners {
-            tracing::info!("listening on {}", listener.address);
+            tracing::debug!("listening on {}", listener.address);
             tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
         }
         if let Some(idle) = shared.config.idle_exit {
@@ -152,7 +152,7 @@ impl Running {
             return;
         }
         let shared = &self.shared;
-        tracing::info!("stopping");
+        tracing::debug!("stopping");
         shared.service.halt();
         self.abort_tasks();
         let mut work = Work::default();
@@ -169,7 +169,7 @@ impl Running {
         let _ = tokio::task::spawn_blocking(move || writer.map(thread::JoinHandle::join)).await;
         crate::lock(&self.socket_files).clear();
         self.stage.send_replace(Stage::Stopped);
-        tracing::info!("stopped");
+        tracing::debug!("stopped");
     }
 
     /// Ends everything without a word to anybody.
