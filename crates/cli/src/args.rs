@@ -55,8 +55,8 @@ pub(crate) enum Command {
     },
 }
 
-/// The command line of `run` alone. It reads the same, and is made in a fraction of the time: a lock
-/// should not cost more than what it protects.
+/// The command line of `run` alone. It reads the same, and is made in a fraction of the time: a
+/// lock should not cost more than what it protects.
 #[derive(Debug, Parser)]
 #[command(name = "lockspan", max_term_width = 100)]
 pub(crate) struct RunCli {
@@ -91,7 +91,8 @@ pub(crate) struct RunArgs {
     /// Lock for writing: alone (the default)
     #[arg(short, long, conflicts_with = "read")]
     pub(crate) write: bool,
-    /// Give up after so long; 0 tries once, which takes a tenth of a second at most. Without it, wait for as long as it takes
+    /// Give up after so long; 0 tries once, which takes a tenth of a second at most. Without it,
+    /// wait for as long as it takes
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) wait: Option<Duration>,
     /// How long the lock outlives this process if it can't be renewed any more

@@ -8,7 +8,7 @@ use std::fs;
 use std::process::Stdio;
 
 use common::{Process, Service, Stray, lockspan, runs, wait_until};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
 fn the_exit_code_is_the_commands() {
@@ -168,6 +168,52 @@ fn a_lost_lease_ends_the_command_gently_and_then_surely() {
 }
 
 #[test]
+fn a_lost_lease_ends_the_command_without_a_guardian_too() {
+    let service = Service::start();
+    let script = "trap '' TERM; echo $$; while :; do sleep 0.01; done";
+    let mut run = Process::start(&mut service.run(&["--lease", "1s", "alone:1"], script));
+    let child = Stray(run.number());
+    let guardian = guardian_of(run.pid());
+    kill_process(guardian, Signal::KILL).unwrap();
+    service.process.signal(Signal::STOP);
+    wait_until("the command is gone", || !runs(child.0));
+    assert_eq!(run.code(), 76);
+    service.process.signal(Signal::CONT);
+}
+
+#[test]
+fn who_of_the_group_does_not_heed_a_lost_lease_is_killed() {
+    let service = Service::start();
+    let script = "sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.01; done' &
+                  trap 'exit 0' TERM; while :; do sleep 0.01; done";
+    let mut run = Process::start(&mut service.run(&["--lease", "1s", "heed:1"], script));
+    let stubborn = Stray(run.number());
+    service.process.signal(Signal::STOP);
+    assert_eq!(run.code(), 76);
+    wait_until("the stubborn one is gone", || !runs(stubborn.0));
+    service.process.signal(Signal::CONT);
+}
+
+/// The guardian that a supervisor has started.
+fn guardian_of(supervisor: Pid) -> Pid {
+    let is_it = |pid: i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        let is_child = parent == Some(&supervisor.as_raw_pid().to_string());
+        is_child && command.split(|byte| *byte == 0).any(|word| word == b"__guard")
+    };
+    let mut found = None;
+    wait_until("there is a guardian", || {
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        found = pids.find(|pid| is_it(*pid));
+        found.is_some()
+    });
+    Pid::from_raw(found.unwrap()).unwrap()
+}
+
+#[test]
 fn a_service_that_dies_for_good_ends_the_command() {
     let mut service = Service::start();
     let script = "sleep 1000 & echo $!; wait";
@@ -205,14 +251,10 @@ fn what_the_command_leaves_behind_is_left_alone() {
 #[test]
 fn no_guardian_is_left_over() {
     let service = Service::start();
-    let script = "echo $PPID; sleep 0.05";
-    let mut run = Process::start(&mut service.run(&["over:1"], script));
-    let supervisor = run.number();
-    assert_eq!(supervisor, run.pid().as_raw_pid());
-    let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children"));
-    assert_eq!(run.code(), 0);
-    for child in children.unwrap_or_default().split_whitespace() {
-        let child: i32 = child.parse().unwrap();
-        wait_until("the guardian has gone", || !runs(child));
-    }
+    let mut run = Process::start(&mut service.run(&["over:1"], "echo $PPID; sleep 1000"));
+    assert_eq!(run.number(), run.pid().as_raw_pid(), "we are the command's parent");
+    let guardian = guardian_of(run.pid());
+    run.signal(Signal::TERM);
+    assert_eq!(run.code(), 143);
+    assert!(!runs(guardian.as_raw_pid()));
 }

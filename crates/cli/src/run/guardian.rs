@@ -11,8 +11,8 @@
 //! | `until MICROS` | the lease ends then, by `CLOCK_BOOTTIME`: kill the group if it passes    |
 //! | `bye`          | all is well; end                                                        |
 //!
-//! The end of the pipe without `bye` means that we died: it kills the group. If it has to kill before
-//! the group's number has arrived, it looks for the mark.
+//! The end of the pipe without `bye` means that we died: it kills the group. If it has to kill
+//! before the group's number has arrived, it looks for the mark.
 
 use std::fs;
 use std::io::{self, PipeWriter, Read, Write};
