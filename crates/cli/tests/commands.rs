@@ -77,7 +77,7 @@ fn the_users_own_service_is_private_and_ends_when_idle() {
     let socket = home.path().join("lockspan/lock.sock");
     let line = server.line_with("listening on");
     assert!(line.contains(&format!("unix:{}", socket.display())), "{line}");
-    let data = home.path().join("lockspan/local");
+    let data = home.path().join("lockspan/data");
     assert!(line.contains(&format!("data in {}", data.display())), "{line}");
     server.line_with("nobody needed the service");
     assert_eq!(server.code(), 0);

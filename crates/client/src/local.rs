@@ -83,6 +83,12 @@ fn start() -> Result<(), ConnectError> {
     let binary = std::env::var_os(BINARY).map(PathBuf::from).or(ours);
     let binary = binary.unwrap_or_else(|| PathBuf::from("lockspan"));
     let mut command = Command::new(&binary);
+    // They are meant for services that a person starts.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("LOCKSPAN_") {
+            command.env_remove(name);
+        }
+    }
     command.args(["serve", "--local"]).stdin(Stdio::null()).stdout(Stdio::null());
     // In a group of its own: a signal from our terminal is not meant for it.
     let started = command.stderr(Stdio::null()).process_group(0).spawn();

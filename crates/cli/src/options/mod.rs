@@ -189,13 +189,19 @@ impl Settings {
         config.data = match self.data_dir {
             DataDir::None => Data::None { fresh: self.fresh },
             DataDir::At(dir) => Data::Dir(dir),
+            // It has to survive a crash of the service, not of the machine, which ends its users
+            // too: so it is beside the socket, where a write seldom goes to a disk.
+            DataDir::Default if self.local => {
+                let socket = local::socket().map_err(|bad| Bad(bad.to_string()))?;
+                Data::Dir(socket.with_file_name("data"))
+            }
             DataDir::Default => {
                 let state = state::dir(|name| std::env::var_os(name)).ok_or_else(|| {
                     let text = "neither XDG_STATE_HOME nor HOME says where your data should be; \
                                 name a directory with --data-dir";
                     Bad(text.to_owned())
                 })?;
-                Data::Dir(if self.local { state.join("local") } else { state })
+                Data::Dir(state)
             }
         };
         config.idle_exit = self.idle_exit.unwrap_or_else(|| self.local.then_some(LOCAL_IDLE));

@@ -111,7 +111,7 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "data-dir",
         kind: Kind::One,
         value: "DIR|none",
-        default: "lockspan in the user's state directory",
+        default: "lockspan in the user's state directory; with --local beside the socket",
         help: "Where epochs and sessions are kept, so that a restart loses no lock. With none \
                nothing is kept: after a start nothing is granted for the longest lease, since \
                a former server's leases may still run (see --fresh)",

@@ -221,7 +221,7 @@ fn local_moves_the_socket_and_the_data_and_ends_when_idle() {
     let config = config.into_config().unwrap();
     assert_eq!(config.idle_exit, Some(Duration::from_secs(60)));
     let Data::Dir(dir) = config.data else { panic!("{:?}", config.data) };
-    assert!(dir.ends_with(PathBuf::from("lockspan/local")), "{dir:?}");
+    assert!(dir.ends_with(PathBuf::from("data")), "{dir:?}");
     let config = settled(&["--local", "--idle-exit", "never", "--listen", "unix:/x"], &[], "");
     assert_eq!(config.unwrap().into_config().unwrap().idle_exit, None);
 }
