@@ -20,9 +20,9 @@ use crate::process::{PATIENCE, Process, ServerProcess};
 use crate::proxy::Proxy;
 
 /// Records of a run: few, so that nodes meet.
-const RECORDS: u32 = 5;
+const RECORDS: u32 = 12;
 /// Tasks of a node.
-const TASKS: u32 = 3;
+const TASKS: u32 = 4;
 /// What each node must have got after the faults have stopped.
 const PROGRESS: usize = 30;
 
@@ -234,7 +234,7 @@ impl Run {
                 *self.faults.entry(fault).or_default() += 1;
                 first.pop();
             }
-            sleep(Duration::from_millis(self.rng.u64(20..400))).await;
+            sleep(Duration::from_millis(self.rng.u64(20..700))).await;
             self.mend(|due| due <= Instant::now()).await?;
             self.look_after_processes()?;
         }

@@ -167,8 +167,10 @@ impl Node {
         let Ok(base) = self.store.open(name, &self.job.name, token)? else {
             return Ok(fenced()?);
         };
-        if rng.u32(..3) == 0 {
-            pause(rng, 3_000).await;
+        // Now and then for long, so that faults find somebody inside.
+        let looks = if rng.u32(..3) == 0 { rng.u32(..40) } else { rng.u32(..2) };
+        for _ in 0..looks {
+            pause(rng, 20_000).await;
             look();
         }
         if self.store.put(name, &self.job.name, token, base)?.is_err() {
