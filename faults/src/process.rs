@@ -1,6 +1,7 @@
 //! Processes that are started, stopped, continued and killed, each by its id, and that never outlive
 //! whoever started them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, getppid, kill_process, set_parent_process_death_signal};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
@@ -140,6 +142,19 @@ impl ServerProcess {
         self.process.kill().await?;
         Self::start(program, data, address).await
     }
+}
+
+/// The numbers that a server tells about itself.
+pub async fn info(server: SocketAddr) -> Result<BTreeMap<String, u64>> {
+    let mut stream = TcpStream::connect(server).await?;
+    stream.write_all(b"INFO\r\nQUIT\r\n").await?;
+    let mut text = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut text)).await.context("no answer")??;
+    let numbers = text.lines().filter_map(|line| {
+        let (name, number) = line.split_once(':')?;
+        Some((name.to_owned(), number.parse().ok()?))
+    });
+    Ok(numbers.collect())
 }
 
 /// Starts a [puppet](crate::puppet).

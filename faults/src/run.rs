@@ -9,14 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use fastrand::Rng;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::check::{self, Verdict};
 use crate::clock;
 use crate::journal::{self, Entry};
-use crate::process::{PATIENCE, Process, ServerProcess};
+use crate::process::{PATIENCE, Process, ServerProcess, info};
 use crate::proxy::Proxy;
 
 /// Records of a run: few, so that nodes meet.
@@ -395,19 +393,13 @@ fn since(journal: &Path, moment: u64) -> Result<Vec<Duration>> {
 async fn nothing_is_left(server: std::net::SocketAddr) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let mut stream = TcpStream::connect(server).await?;
-        stream.write_all(b"INFO\r\nQUIT\r\n").await?;
-        let mut info = String::new();
-        stream.read_to_string(&mut info).await?;
-        let left = ["sessions:", "claims:", "records:"].map(|name| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|number| number.parse::<u64>().ok())
-        });
+        let info = info(server).await?;
+        let left = ["sessions", "claims", "records"].map(|name| info.get(name).copied());
         if left == [Some(0); 3] {
             return Ok(());
         }
         if Instant::now() > deadline {
-            bail!("when all had gone, sessions, claims and records were {left:?}:\n{info}");
+            bail!("when all had gone, sessions, claims and records were {left:?}");
         }
         sleep(Duration::from_millis(50)).await;
     }
