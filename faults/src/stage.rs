@@ -1,12 +1,13 @@
 //! A server in this process and a bad network before each of its nodes, for tests.
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lockspan::{Locks, Options};
 use lockspan_protocol::Limits;
-use lockspan_server::{Address, Config, Data, Server, Stats};
+use lockspan_server::{Address, Config, Data, Server, StartError, Stats};
 use tokio::time::{sleep, timeout};
 
 use crate::process::PATIENCE;
@@ -87,8 +88,18 @@ impl Stage {
     /// If it can't be started.
     pub async fn restart(&mut self) {
         self.kill();
-        let server = Server::start(self.config.clone()).await;
-        self.server = Some(server.expect("the server starts again"));
+        let again = async {
+            loop {
+                match Server::start(self.config.clone()).await {
+                    // The port is free when the runtime has ended the tasks of the old one.
+                    Err(StartError::Listen { why, .. }) if why.kind() == ErrorKind::AddrInUse => {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                    started => return started.expect("the server starts again"),
+                }
+            }
+        };
+        self.server = Some(soon("the port is free", again).await);
     }
 
     /// What the server has done and has.

@@ -97,7 +97,7 @@ async fn service_f06_with_a_server_dies_a_node_and_only_its_lease_is_waited_for(
     assert_eq!(stage.stats().sessions, 2, "the dead node's session is over");
     assert!(got.token().number() > old);
     assert!(kept.is_valid());
-    soon("a free record", free).await.unwrap();
+    drop(soon("a free record", free).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -49,11 +49,14 @@ async fn tell(at: usize, fate: Fate) -> bool {
     assert!(second.token() > token, "{fate:?} at {at}");
 
     // A wait that ends for want of time.
-    let there = record(one, "a:1");
+    let kept = write(two, "b:1").await;
+    let there = record(one, "b:1");
     let late = soon("a timeout", there.write_timeout(Duration::from_millis(30))).await;
     assert!(matches!(late, Err(LockError::Timeout)), "{late:?}, {fate:?} at {at}");
+    drop(kept);
 
     // The writer becomes a reader, and both read; one of them becomes the writer.
+    let there = record(one, "a:1");
     let reader = second.downgrade();
     let beside = soon("read beside", there.read()).await.unwrap();
     assert!(reader.is_valid() && beside.is_valid());
