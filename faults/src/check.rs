@@ -2,8 +2,8 @@
 //!
 //! - A **fenced violation** is an update that was lost or done twice: a write that was accepted
 //!   although its base was not the present value, or although a higher token had been shown.
-//! - A **lease violation** is a writer's guard that was valid while anybody else's guard of the same
-//!   record was.
+//! - A **lease violation** is a writer's guard that was valid while anybody else's guard of the
+//!   same record was.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -8,9 +8,10 @@
 //! lost <record> <token>
 //! ```
 //!
-//! `begin` is a moment after the acquire has returned, `end` the last moment at which the guard said
-//! that it is valid; both by the clock that all processes of a machine share. A guard that never said
-//! so is `lost`. Each line is one call, so a process that is killed leaves whole lines.
+//! `begin` is a moment after the acquire has returned, `end` the last moment at which the guard
+//! said that it is valid; both by the clock that all processes of a machine share. A guard that
+//! once said that it is not is `lost` besides. Each line is one call, so a process that is killed
+//! leaves whole lines.
 
 use std::fmt;
 use std::fs::File;

@@ -5,9 +5,9 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the scenarios of the classic lock-server tester, with 0, 5 and 20 % loss | `tests/tester.rs` |
+//! | scenarios of the classic lock-server tester, with 0, 5 and 20 % loss | `tests/tester.rs` |
 //! | the failures of `docs/failures.md` by number | `tests/service/` |
-//! | processes that are killed, stopped and cut off at random, and a judge | `faults run`, [`run`] |
+//! | processes killed, stopped and cut off at random, and a judge | `faults run`, [`run`] |
 //!
 //! ```text
 //! cargo run --release -p lockspan-faults -- run --seconds 60 --nodes 4 --seed 7
@@ -18,7 +18,7 @@
 //! |---|---|
 //! | [`proxy`] | a network that loses, doubles, delays, cuts and swallows |
 //! | [`process`], [`puppet`] | processes under control, and one that does what it is told |
-//! | [`store`], [`journal`], [`check`] | what is written behind a fence, who held what, and the verdict |
+//! | [`store`], [`journal`], [`check`] | what is written behind a fence, who held what, a verdict |
 //! | [`worker`], [`run`] | nodes under load, and the faults that they are put through |
 //! | [`stage`] | a server and its networks for tests |
 

@@ -1,5 +1,5 @@
-//! Processes that are started, stopped, continued and killed, each by its id, and that never outlive
-//! whoever started them.
+//! Processes that are started, stopped, continued and killed, each by its id, and that never
+//! outlive whoever started them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

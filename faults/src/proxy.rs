@@ -1,9 +1,9 @@
 //! A proxy on the loopback address that stands for a bad network.
 //!
 //! It understands frames, so that it loses, doubles and delays whole messages of the protocol: what
-//! is left is still a stream that both sides can read. A frame that is delayed is overtaken by those
-//! behind it. Only messages between a node and its server are touched; `HELLO` and the replies to
-//! commands always pass, or else nobody would ever be connected.
+//! is left is still a stream that both sides can read. A frame that is delayed is overtaken by
+//! those behind it. Only messages between a node and its server are touched; `HELLO` and the
+//! replies to commands always pass, or else nobody would ever be connected.
 //!
 //! | what | by |
 //! |---|---|

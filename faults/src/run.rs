@@ -1,5 +1,5 @@
-//! A server, nodes under load, and faults: who is killed, stopped, cut off, in an order that follows
-//! from a seed. At the end there is a verdict.
+//! A server, nodes under load, and faults: who is killed, stopped, cut off, in an order that
+//! follows from a seed. At the end there is a verdict.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::{record, waits, write};
 
 /// How many stories are told at the same time.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// Tells the story with this fate for the message with this number; false if there are not so many.
 async fn tell(at: usize, fate: Fate) -> bool {
