@@ -4,6 +4,7 @@
 mod args;
 mod bench;
 mod command;
+mod faults;
 mod models;
 mod search;
 mod table;
@@ -27,6 +28,10 @@ cargo xtask <command>
       --limit SECONDS  time for one mutant (default 300)
   search [A..B]        long searches in the lock protocol: worlds A..B (default 0..20000), the
                        whole small models, many seeds of the fuzzer, the table of bugs
+  faults               kill, stop and cut off real servers and nodes, and judge what they did
+      --minutes M      for so long (default 3)
+      --nodes K        so many nodes (default 4)
+      --seed S         with these choices
   bench [FILTER]       compare with other locks; on a quiet machine
       --record NAME    keep the results in benches/results/<date>-NAME
       --readme         copy the newest recorded table into README.md
@@ -53,6 +58,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "tidy" => tidy::main(&Workspace::find()?, args),
         "weaken" => weaken::main(&Workspace::find()?, args),
         "search" => search::main(&Workspace::find()?, args),
+        "faults" => faults::main(&Workspace::find()?, args),
         "bench" => bench::main(&Workspace::find()?, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -1,5 +1,6 @@
-//! `docs/failures.md` lists the failures that the fair lock is tested against, a row a test, and no
-//! row without one. Such a test's name starts with `fair_s` and a number.
+//! `docs/failures.md` lists the failures that the fair lock and the lock service are tested
+//! against: no test without a row, and no row without one. Such a test's name starts with `fair_s`
+//! or `service_f` and a number.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +12,12 @@ use crate::workspace::{File, Workspace};
 
 const PAPER: &str = "docs/failures.md";
 
+/// How the names of such tests begin; a number follows.
+const PREFIXES: [&str; 2] = ["fair_s", "service_f"];
+
+/// Where they are.
+const FOLDERS: [&str; 2] = ["crates/", "faults/"];
+
 /// A test's name and the place where it stands: path and line.
 type Places = BTreeMap<String, (String, usize)>;
 
@@ -18,8 +25,9 @@ pub(super) fn check(workspace: &Workspace, sources: &[File]) -> Result<Vec<Findi
     let paper = workspace.root.join(PAPER);
     let text = if paper.is_file() { fs::read_to_string(paper)? } else { String::new() };
     let paper = File { path: PAPER.to_owned(), text };
-    let crates = sources.iter().filter(|file| file.path.starts_with("crates/"));
-    Ok(compare(&tests(crates), &rows(&paper)))
+    let is_place = |file: &&File| FOLDERS.iter().any(|folder| file.path.starts_with(folder));
+    let places = sources.iter().filter(is_place);
+    Ok(compare(&tests(places), &rows(&paper)))
 }
 
 fn compare(tests: &Places, rows: &Places) -> Vec<Finding> {
@@ -30,13 +38,13 @@ fn compare(tests: &Places, rows: &Places) -> Vec<Finding> {
         Finding::new(path, *line, format!("`{name}` has no row in {PAPER}"), todo)
     });
     let missing_test = missing_test.map(|(name, (path, line))| {
-        let wrong = format!("there is no test `{name}` in crates/");
+        let wrong = format!("there is no test `{name}` in crates/ or faults/");
         Finding::new(path, *line, wrong, "write it, or remove the row")
     });
     missing_row.chain(missing_test).collect()
 }
 
-/// Every `fn fair_s<digits>…`.
+/// Every `fn fair_s<digits>…` and `fn service_f<digits>…`.
 fn tests<'a>(sources: impl Iterator<Item = &'a File>) -> Places {
     let mut places = Places::new();
     for file in sources {
@@ -50,7 +58,7 @@ fn tests<'a>(sources: impl Iterator<Item = &'a File>) -> Places {
     places
 }
 
-/// Every `fair_s<digits>…` that stands in back-quotes in a row of a table, alone or in a path.
+/// Every such name that stands in back-quotes in a row of a table, alone or in a path.
 fn rows(paper: &File) -> Places {
     let mut places = Places::new();
     for (number, line) in paper.lines().filter(|(_, line)| line.trim_start().starts_with('|')) {
@@ -66,7 +74,7 @@ fn rows(paper: &File) -> Places {
 
 /// The identifier that `text` starts with, if it is the name of such a test.
 fn scenario(text: &str) -> Option<&str> {
-    let number = text.strip_prefix("fair_s")?;
+    let number = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix))?;
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     number.starts_with(|c: char| c.is_ascii_digit()).then(|| &text[..end])
 }
@@ -86,6 +94,8 @@ mod tests {
     fn a_test_with_its_row_passes_and_other_functions_do_not_matter() {
         let source = "fn fair_s1_lost_wakeup() {\nfn fair_state() {\nfn main() {\n";
         assert!(wrongs(source, "| 1 | `tests::fair_s1_lost_wakeup` | story |\n").is_empty());
+        let source = "async fn service_f01_death() {\nfn service_from() {\n";
+        assert!(wrongs(source, "| F1 | `service_f01_death` | story |\n").is_empty());
     }
 
     #[test]
@@ -93,7 +103,7 @@ mod tests {
         let found = wrongs("fn fair_s1_a() {}\n", "`fair_s1_a` in prose\n| `fair_s2_b` | x |\n");
         let expected = [
             "`fair_s1_a` has no row in docs/failures.md",
-            "there is no test `fair_s2_b` in crates/",
+            "there is no test `fair_s2_b` in crates/ or faults/",
         ];
         assert_eq!(found, expected);
     }

@@ -1,0 +1,159 @@
+//! `faults`: see the library's header; `faults help` lists the commands.
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use lockspan_faults::run::{self, Plan};
+use lockspan_faults::{process, puppet, worker};
+use lockspan_server::{Config, Data, Server};
+
+const HELP: &str = "\
+Breaks the running lock service: kills, stops and cuts off real processes.
+
+  faults run [--seconds N] [--nodes K] [--seed S]
+      a server and K nodes under load and faults, and a verdict (default 60, 4, drawn)
+
+What it starts:
+  faults serve  --data DIR --listen ADDR
+  faults node   --url URL --name NAME --store DIR --journal FILE --lease MS
+                --records N --tasks N --seed S
+  faults puppet --url URL --store DIR --lease MS
+Each ends when its input ends, and is killed with its --parent PID.
+";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let work = async {
+        let mut words = std::env::args().skip(1);
+        let command = words.next().unwrap_or_else(|| "help".to_owned());
+        obey(&command, Args::parse(words)?).await
+    };
+    let done = tokio::select! {
+        done = work => done,
+        // Processes end as what holds them is dropped.
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    match done {
+        Ok(code) => code,
+        Err(why) => {
+            eprintln!("faults: {why:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
+    if let Some(parent) = args.optional("--parent")? {
+        process::die_with_parent(parent)?;
+    }
+    match command {
+        "run" => {
+            let plan = Plan {
+                time: Duration::from_secs(args.optional("--seconds")?.unwrap_or(60)),
+                nodes: args.optional("--nodes")?.unwrap_or(4),
+                seed: args.optional("--seed")?.unwrap_or_else(|| fastrand::u64(..)),
+                program: std::env::current_exe()?,
+            };
+            args.end()?;
+            let report = run::run(plan).await?;
+            println!("{report}");
+            return Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        "serve" => {
+            let data = Data::Dir(args.needed("--data")?);
+            let listen = vec![args.needed("--listen")?];
+            args.end()?;
+            serve(Config { listen, data, ..Config::default() }).await?;
+        }
+        "node" => {
+            let job = worker::Job {
+                url: args.needed("--url")?,
+                name: args.needed("--name")?,
+                store: args.needed("--store")?,
+                journal: args.needed("--journal")?,
+                lease: Duration::from_millis(args.needed("--lease")?),
+                records: args.needed("--records")?,
+                tasks: args.needed("--tasks")?,
+                seed: args.needed("--seed")?,
+            };
+            args.end()?;
+            worker::work(job, input_ends()).await?;
+        }
+        "puppet" => {
+            let strings = puppet::Strings {
+                url: args.needed("--url")?,
+                store: args.needed("--store")?,
+                lease: Duration::from_millis(args.needed("--lease")?),
+            };
+            args.end()?;
+            puppet::dance(strings).await?;
+        }
+        "help" | "--help" | "-h" => print!("{HELP}"),
+        _ => bail!("there is no command {command:?}; `faults help` lists them"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn serve(config: Config) -> Result<()> {
+    let server = Server::start(config).await?;
+    println!("listening {}", server.addresses()[0]);
+    let is_over = input_ends();
+    while !is_over.load(Ordering::Relaxed) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.stop().await;
+    Ok(())
+}
+
+/// Becomes true when there is no more to read.
+fn input_ends() -> Arc<AtomicBool> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_over);
+    std::thread::spawn(move || {
+        // What it reads does not matter, nor why it ends.
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        told.store(true, Ordering::Relaxed);
+    });
+    is_over
+}
+
+/// The words of a command line: `--name value`, in any order.
+struct Args(BTreeMap<String, String>);
+
+impl Args {
+    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut args = BTreeMap::new();
+        while let Some(name) = words.next() {
+            ensure!(name.starts_with("--"), "{name:?} is no option; `faults help` lists them");
+            let value = words.next().with_context(|| format!("{name} needs a value"))?;
+            ensure!(args.insert(name.clone(), value).is_none(), "{name} was given before");
+        }
+        Ok(Self(args))
+    }
+
+    fn optional<T: FromStr>(&mut self, name: &str) -> Result<Option<T>> {
+        let Some(value) = self.0.remove(name) else { return Ok(None) };
+        match value.parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => bail!("{value:?} makes no sense for {name}; `faults help` has the options"),
+        }
+    }
+
+    fn needed<T: FromStr>(&mut self, name: &str) -> Result<T> {
+        self.optional(name)?.with_context(|| format!("{name} is missing"))
+    }
+
+    fn end(&self) -> Result<()> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => bail!("there is no option {name} here; `faults help` lists them"),
+        }
+    }
+}
