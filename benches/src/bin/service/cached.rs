@@ -49,7 +49,6 @@ impl Map {
 }
 
 /// What the budget is made of.
-#[derive(Clone, Copy)]
 struct Peers {
     clock: Id,
     read: Id,
@@ -74,7 +73,7 @@ fn finish<T>(held: T) {
 }
 
 pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
-    report.cell("A cached record, one thread");
+    report.cell("A cached record, one thread: CPU time of a cycle");
     let server = Process::lockspan()?;
     let options = Options::new().lease(Duration::from_secs(60));
     let locks = options.blocking_connect(&server.url()).map_err(say)?;
@@ -92,73 +91,37 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
         write: contest.enter(|| of_batches(sample, || batch!(peer.write()))),
         map: contest.enter(|| of_batches(sample, || batch!(map.get(black_box(&name))))),
     };
-    let ours = [
-        (
-            "read, async",
-            false,
-            contest.enter(|| {
-                runtime.block_on(async_batches(sample, async || batch!(record.read().await?)))
-            }),
-        ),
-        (
-            "write, async",
-            true,
-            contest.enter(|| {
-                runtime.block_on(async_batches(sample, async || batch!(record.write().await?)))
-            }),
-        ),
-        (
-            "read, blocking",
-            false,
-            contest.enter(|| of_batches(sample, || batch!(record.blocking_read()?))),
-        ),
-        (
-            "write, blocking",
-            true,
-            contest.enter(|| of_batches(sample, || batch!(record.blocking_write()?))),
-        ),
-    ];
     let (locks, name) = (&locks, &name);
-    let named = [
-        (
-            "read by name",
-            false,
-            contest.enter(|| {
-                let cycle = async || batch!(locks.named(black_box(name)).read().await?);
-                runtime.block_on(async_batches(sample, cycle))
-            }),
-        ),
-        (
-            "write by name",
-            true,
-            contest.enter(|| {
-                let cycle = async || batch!(locks.named(black_box(name)).write().await?);
-                runtime.block_on(async_batches(sample, cycle))
-            }),
-        ),
-    ];
+    let read = contest
+        .enter(|| of_batches(sample, || runtime.block_on(async { batch!(record.read().await?) })));
+    let write = contest
+        .enter(|| of_batches(sample, || runtime.block_on(async { batch!(record.write().await?) })));
+    let blocking_read = contest.enter(|| of_batches(sample, || batch!(record.blocking_read()?)));
+    let blocking_write = contest.enter(|| of_batches(sample, || batch!(record.blocking_write()?)));
+    let read_named = contest.enter(|| {
+        let batch = async || batch!(locks.named(black_box(name)).read().await?);
+        of_batches(sample, || runtime.block_on(batch()))
+    });
+    let write_named = contest.enter(|| {
+        let batch = async || batch!(locks.named(black_box(name)).write().await?);
+        of_batches(sample, || runtime.block_on(batch()))
+    });
     let rounds = contest.run(args.rounds(25))?;
-    for (what, writes, id) in ours {
-        report.row(budget(&rounds, what, id, peers, writes, 0.0));
-    }
-    for (what, writes, id) in named {
-        report.row(budget(&rounds, what, id, peers, writes, SEARCHES));
+    for (what, id, peer, searches) in [
+        ("read, async", read, peers.read, 0.0),
+        ("write, async", write, peers.write, 0.0),
+        ("read, blocking", blocking_read, peers.read, 0.0),
+        ("write, blocking", blocking_write, peers.write, 0.0),
+        ("read by name", read_named, peers.read, SEARCHES),
+        ("write by name", write_named, peers.write, SEARCHES),
+    ] {
+        report.row(budget(&rounds, what, id, peer, &peers, searches));
     }
     count(report, locks, record, name)
 }
 
-/// The same as [`of_batches`], for batches that are awaited.
-async fn async_batches<E: std::fmt::Display>(
-    sample: Duration,
-    mut batch: impl AsyncFnMut() -> Result<(), E>,
-) -> Result<f64, String> {
-    let cycle = crate::timing::of_cycles(sample, async || batch().await);
-    Ok(cycle.await? / f64::from(BATCH))
-}
-
 /// A row that compares with the sum of what the peers take.
-fn budget(rounds: &Rounds, what: &str, id: Id, peers: Peers, writes: bool, searches: f64) -> Row {
-    let peer = if writes { peers.write } else { peers.read };
+fn budget(rounds: &Rounds, what: &str, id: Id, peer: Id, peers: &Peers, searches: f64) -> Row {
     let allowed =
         |of: &dyn Fn(Id) -> f64| CYCLES * of(peer) + of(peers.clock) + searches * of(peers.map);
     let median = |id| time(rounds.median(id));

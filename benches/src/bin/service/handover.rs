@@ -129,7 +129,8 @@ async fn nodes(server: &Process, handoff: Handoff) -> Result<Vec<Locks>, String>
     let mut nodes = Vec::new();
     for _ in 0..CLIENTS {
         let options = Options::new().lease(Duration::from_secs(60)).handoff(handoff);
-        let options = options.stay(0, Duration::ZERO);
+        // Each turn goes over the server: none is taken from the cache.
+        let options = options.stay(0, Duration::ZERO).caching(false);
         nodes.push(options.connect(&server.url()).await.map_err(say)?);
     }
     Ok(nodes)

@@ -31,11 +31,11 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
         let holder = Process::holder(&server, size)?;
         let there = (server.resident()? - before) / size as f64;
         let here: f64 = holder.said.first().and_then(|word| word.parse().ok()).unwrap_or(f64::NAN);
-        held.push((server, holder, there, here));
+        held.push((holder, server, there, here));
     }
     let mut contest = Contest::default();
     let mut ids = Vec::new();
-    for (server, ..) in &held {
+    for (_, server, ..) in &held {
         let runtime = lone_runtime()?;
         let options = Options::new().lease(Duration::from_secs(60)).caching(false);
         let locks = runtime.block_on(options.connect(&server.url())).map_err(say)?;
