@@ -1,0 +1,173 @@
+//! A record that the node has cached: taken and left by one thread.
+
+use std::hint::black_box;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use hashbrown::{DefaultHashBuilder, HashMap};
+use lockspan::{Locks, Name, Options, Record};
+use parking_lot_013::RwLock as Peer;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::args::Args;
+use crate::contest::{Contest, Id, Rounds, Spread};
+use crate::process::Process;
+use crate::report::{Report, Row, TIMES, Target, time};
+use crate::timing::{BATCH, lone_runtime, of_batches};
+use crate::{allocations, say};
+
+/// What a cached cycle may cost, in cycles of parking_lot's lock; a reading of the clock comes on
+/// top.
+const CYCLES: f64 = 2.5;
+/// What finding it by name may cost on top of that, in searches of a map.
+const SEARCHES: f64 = 2.0;
+
+/// A node's map without a node.
+struct Map {
+    shards: Vec<RwLock<HashMap<Name, Arc<u64>>>>,
+    hasher: DefaultHashBuilder,
+}
+
+impl Map {
+    fn new(name: &Name) -> Self {
+        let hasher = DefaultHashBuilder::default();
+        let this = Self { shards: (0..64).map(|_| RwLock::default()).collect(), hasher };
+        let mut shard = this.shard(name).write().unwrap_or_else(PoisonError::into_inner);
+        shard.insert(name.clone(), Arc::new(0));
+        drop(shard);
+        this
+    }
+
+    fn shard(&self, name: &Name) -> &RwLock<HashMap<Name, Arc<u64>>> {
+        use std::hash::BuildHasher as _;
+        &self.shards[(self.hasher.hash_one(name) >> 32) as usize % self.shards.len()]
+    }
+
+    fn get(&self, name: &Name) -> Option<Arc<u64>> {
+        self.shard(name).read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+/// What the budget is made of.
+struct Peers {
+    clock: Id,
+    read: Id,
+    write: Id,
+    map: Id,
+}
+
+/// Repeats what may fail.
+macro_rules! batch {
+    ($cycle:expr) => {{
+        for _ in 0..BATCH {
+            finish($cycle);
+        }
+        Ok::<(), lockspan::LockError>(())
+    }};
+}
+
+/// The end of a cycle: the compiler has to let it begin, and to drop what it gave.
+#[inline(always)]
+fn finish<T>(held: T) {
+    let _ = black_box(held);
+}
+
+pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
+    report.cell("A cached record, one thread: CPU time of a cycle");
+    let server = Process::lockspan()?;
+    let options = Options::new().lease(Duration::from_secs(60));
+    let locks = options.blocking_connect(&server.url()).map_err(say)?;
+    let name = Name::new("cached", "1").map_err(say)?;
+    let record = locks.named(&name);
+    drop(record.blocking_write().map_err(say)?);
+
+    let (sample, runtime, peer, map) =
+        (args.time(20), lone_runtime()?, Peer::new(0_u64), Map::new(&name));
+    let (runtime, record) = (&runtime, &record);
+    let mut contest = Contest::default();
+    let peers = Peers {
+        clock: contest.enter(|| of_batches(sample, || batch!(clock_gettime(ClockId::Boottime)))),
+        read: contest.enter(|| of_batches(sample, || batch!(peer.read()))),
+        write: contest.enter(|| of_batches(sample, || batch!(peer.write()))),
+        map: contest.enter(|| of_batches(sample, || batch!(map.get(black_box(&name))))),
+    };
+    let (locks, name) = (&locks, &name);
+    let read = contest
+        .enter(|| of_batches(sample, || runtime.block_on(async { batch!(record.read().await?) })));
+    let write = contest
+        .enter(|| of_batches(sample, || runtime.block_on(async { batch!(record.write().await?) })));
+    let blocking_read = contest.enter(|| of_batches(sample, || batch!(record.blocking_read()?)));
+    let blocking_write = contest.enter(|| of_batches(sample, || batch!(record.blocking_write()?)));
+    let read_named = contest.enter(|| {
+        let batch = async || batch!(locks.named(black_box(name)).read().await?);
+        of_batches(sample, || runtime.block_on(batch()))
+    });
+    let write_named = contest.enter(|| {
+        let batch = async || batch!(locks.named(black_box(name)).write().await?);
+        of_batches(sample, || runtime.block_on(batch()))
+    });
+    let rounds = contest.run(args.rounds(25))?;
+    for (what, id, peer, searches) in [
+        ("read, async", read, peers.read, 0.0),
+        ("write, async", write, peers.write, 0.0),
+        ("read, blocking", blocking_read, peers.read, 0.0),
+        ("write, blocking", blocking_write, peers.write, 0.0),
+        ("read by name", read_named, peers.read, SEARCHES),
+        ("write by name", write_named, peers.write, SEARCHES),
+    ] {
+        report.row(budget(&rounds, what, id, peer, &peers, searches));
+    }
+    count(report, locks, record, name)
+}
+
+/// A row that compares with the sum of what the peers take.
+fn budget(rounds: &Rounds, what: &str, id: Id, peer: Id, peers: &Peers, searches: f64) -> Row {
+    let allowed =
+        |of: &dyn Fn(Id) -> f64| CYCLES * of(peer) + of(peers.clock) + searches * of(peers.map);
+    let median = |id| time(rounds.median(id));
+    let mut beside =
+        format!("{CYCLES} x parking_lot ({}) + clock ({})", median(peer), median(peers.clock));
+    if searches > 0.0 {
+        beside += &format!(" + {searches} x map of 64 ({})", median(peers.map));
+    }
+    let result = rounds.of(|of| of(id) / allowed(of));
+    beside += &format!(" = {}", time(rounds.of(allowed).median));
+    Row {
+        what: what.to_owned(),
+        ours: median(id),
+        beside,
+        result: Some(result),
+        unit: TIMES,
+        target: Target::AtMost(1.0),
+    }
+}
+
+/// What cached cycles allocate and say: nothing.
+fn count(report: &mut Report, locks: &Locks, record: &Record, name: &Name) -> Result<(), String> {
+    const CYCLES: u32 = 100_000;
+    let runtime = lone_runtime()?;
+    let messages = || locks.stats().told + locks.stats().heard;
+    let (allocated, said) = runtime
+        .block_on(async {
+            let (allocated, said) = (allocations::count(), messages());
+            for _ in 0..CYCLES / 4 {
+                drop(record.read().await?);
+                drop(record.blocking_write()?);
+                drop(locks.named(name).write().await?);
+                drop(locks.named(name).blocking_read()?);
+            }
+            Ok::<_, lockspan::LockError>((allocations::count() - allocated, messages() - said))
+        })
+        .map_err(say)?;
+    for (what, count) in [("allocations", allocated), ("messages", said)] {
+        report.row(Row {
+            what: format!("{what} in {CYCLES} cycles"),
+            ours: count.to_string(),
+            beside: String::new(),
+            result: Some(Spread::one(count as f64)),
+            unit: "",
+            target: Target::AtMost(0.0),
+        });
+    }
+    Ok(())
+}

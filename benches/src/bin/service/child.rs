@@ -1,0 +1,119 @@
+//! The parts of a measurement that are processes of their own: this program, started again with
+//! [`FLAG`]. Each prints where it listens when it is ready, and ends when its input is closed.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockspan::Options;
+use lockspan_server::{Address, Config, Data, Server};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{memory, say, timing};
+
+/// The first word of their command lines.
+pub(crate) const FLAG: &str = "--child";
+pub(crate) const SERVE: &str = "serve";
+pub(crate) const ECHO: &str = "echo";
+pub(crate) const HOLD: &str = "hold";
+
+/// Acquires that a holder has under way.
+const UNDER_WAY: usize = 256;
+
+/// The socket file of a server.
+pub(crate) fn socket(folder: &Path) -> PathBuf {
+    folder.join("lock.sock")
+}
+
+pub(crate) fn run(words: &[String]) -> Result<(), String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let number = |word: &str| word.parse::<usize>().map_err(say);
+    let runtime = timing::wide_runtime()?;
+    match words[..] {
+        [SERVE, folder] => runtime.block_on(serve(Path::new(folder))),
+        [ECHO, request, reply] => runtime.block_on(echo(number(request)?, number(reply)?)),
+        [HOLD, url, records] => runtime.block_on(hold(url, number(records)?)),
+        _ => Err(format!("{FLAG} is for this program itself")),
+    }
+}
+
+/// Says that it is ready, and waits for its end.
+async fn until_the_end(address: SocketAddr, more: &str) -> Result<(), String> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{address} {more}").and_then(|()| out.flush()).map_err(say)?;
+    let wait = || std::io::stdin().read_to_end(&mut Vec::new());
+    tokio::task::spawn_blocking(wait).await.map_err(say)?.map(drop).map_err(say)
+}
+
+async fn serve(folder: &Path) -> Result<(), String> {
+    let tcp = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let config = Config {
+        listen: vec![Address::Tcp(tcp), Address::Unix(socket(folder))],
+        data: Data::Dir(folder.join("data")),
+        ..Config::default()
+    };
+    let server = Server::start(config).await.map_err(say)?;
+    match server.addresses() {
+        [Address::Tcp(address), ..] => until_the_end(*address, "").await,
+        _ => Err("it listens nowhere".to_owned()),
+    }
+}
+
+async fn echo(request: usize, reply: usize) -> Result<(), String> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(say)?;
+    let address = listener.local_addr().map_err(say)?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream, request, reply));
+        }
+    });
+    until_the_end(address, "").await
+}
+
+async fn answer(mut stream: TcpStream, request: usize, reply: usize) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut asked, answer) = (vec![0; request], vec![b'x'; reply]);
+    loop {
+        stream.read_exact(&mut asked).await?;
+        stream.write_all(&answer).await?;
+    }
+}
+
+/// Caches records, and says how many bytes that took here.
+async fn hold(url: &str, records: usize) -> Result<(), String> {
+    let hour = Duration::from_secs(3600);
+    let options = Options::new().lease(Duration::from_secs(60)).idle(hour).max_cached(records);
+    let locks = options.connect(url).await.map_err(say)?;
+    // The connection and its buffers are not part of the records.
+    drop(locks.record("held", "first").map_err(say)?.write().await.map_err(say)?);
+    let before = memory::resident("self")?;
+    let next = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let mut tasks = Vec::new();
+    for _ in 0..UNDER_WAY {
+        let (locks, next) = (locks.clone(), Arc::clone(&next));
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if number >= records {
+                    return Ok::<(), String>(());
+                }
+                let record = locks.record("held", format!("{number:08}")).map_err(say)?;
+                drop(record.write().await.map_err(say)?);
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.map_err(say)??;
+    }
+    let bytes = (memory::resident("self")? - before) / records as f64;
+    let cached = locks.stats().records;
+    if cached < records {
+        return Err(format!("{cached} records are cached, not {records}"));
+    }
+    // It listens nowhere.
+    until_the_end(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &bytes.to_string()).await?;
+    locks.close().await.map_err(say)
+}

@@ -1,0 +1,69 @@
+//! A command that runs while a lock is held: `lockspan run` beside `flock`.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::args::Args;
+use crate::contest::Contest;
+use crate::process::Process;
+use crate::report::{Report, Row, TIMES, Target, time};
+
+/// What the ratio may be.
+const TARGET: Target = Target::AtMost(2.0);
+
+pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
+    report.cell("A command under a lock");
+    let what = "`lockspan run x:y -- true` against `flock FILE true`";
+    let Some(binary) = args.lockspan.as_ref().filter(|path| path.exists()) else {
+        report.absent(what, "not built: name the binary with --lockspan", TARGET);
+        return Ok(());
+    };
+    let server = Process::lockspan()?;
+    let file = server.folder().join("flock");
+    let mut ours = Command::new(binary);
+    ours.args(["run", "--url", &server.socket_url(), "x:y", "--", "true"]);
+    let mut flock = Command::new("flock");
+    flock.arg(file).arg("true");
+    if let Err(why) = once(&mut flock) {
+        report.absent(what, &why, TARGET);
+        return Ok(());
+    }
+    let sample = args.time(300);
+    let mut contest = Contest::default();
+    let ours = contest.enter(|| per_run(&mut ours, sample));
+    let flock = contest.enter(|| per_run(&mut flock, sample));
+    let rounds = contest.run(args.rounds(9))?;
+    report.row(Row {
+        what: what.to_owned(),
+        ours: time(rounds.median(ours)),
+        beside: time(rounds.median(flock)),
+        result: Some(rounds.ratio(ours, flock)),
+        unit: TIMES,
+        target: TARGET,
+    });
+    Ok(())
+}
+
+/// Nanoseconds of one run.
+fn per_run(command: &mut Command, sample: Duration) -> Result<f64, String> {
+    once(command)?;
+    let (start, mut runs) = (Instant::now(), 0_u32);
+    while start.elapsed() < sample {
+        once(command)?;
+        runs += 1;
+    }
+    Ok(start.elapsed().as_nanos() as f64 / f64::from(runs))
+}
+
+fn once(command: &mut Command) -> Result<(), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{program}: {status}")),
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+            Err(format!("{program} is not installed"))
+        }
+        Err(why) => Err(format!("{program}: {why}")),
+    }
+}
