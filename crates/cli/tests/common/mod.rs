@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -92,6 +92,11 @@ impl Process {
     pub(crate) fn number(&mut self) -> i32 {
         let line = self.line();
         line.trim().parse().unwrap_or_else(|_| panic!("{line:?} is no number"))
+    }
+
+    /// Its stdin, which must be a pipe.
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().expect("its stdin is a pipe")
     }
 
     pub(crate) fn pid(&self) -> Pid {

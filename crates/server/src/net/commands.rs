@@ -42,8 +42,8 @@ impl Connection {
             }
             Command::Hello { protocol, auth, name } => self.hello(protocol, auth.is_some(), name),
             Command::Auth { .. } => no_users(),
-            Command::Ping(None) => Ok(Value::status("PONG")),
-            Command::Ping(Some(text)) | Command::Echo(text) => Ok(Value::Bulk(text)),
+            Command::Ping(text) => Ok(self.pong(text)),
+            Command::Echo(text) => Ok(Value::Bulk(text)),
             Command::Quit => {
                 self.quits = true;
                 Ok(Value::OK)
@@ -79,6 +79,15 @@ impl Connection {
             self.outbox.set_protocol(protocol);
         }
         Ok(reply::hello(env!("CARGO_PKG_VERSION"), self.protocol, self.outbox.id))
+    }
+
+    /// A RESP2 connection with a subscription reads lists and nothing else, so there it is one.
+    fn pong(&self, text: Option<Bytes>) -> Value {
+        if self.protocol == Protocol::Resp2 && !self.channels.is_empty() {
+            let text = text.unwrap_or_default();
+            return Value::Array(vec![Value::bulk("pong"), Value::Bulk(text)]);
+        }
+        text.map_or_else(|| Value::status("PONG"), Value::Bulk)
     }
 
     /// As if the connection were new.

@@ -125,6 +125,15 @@ async fn a_subscription_brings_events_as_messages() {
     old.send_bytes(format!("SUBSCRIBE {channel}\r\n").as_bytes()).await;
     let confirmed = old.bytes_until(":1\r\n").await;
     assert!(confirmed.starts_with("*3\r\n$9\r\nsubscribe\r\n"), "{confirmed}");
+    // Nor can a subscriber tell a reply that is no list from a broken message.
+    old.send_bytes(b"PING\r\n").await;
+    assert_eq!(old.bytes_until("$0\r\n\r\n").await, "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    old.send_bytes(b"PING hello\r\n").await;
+    assert_eq!(old.bytes_until("hello\r\n").await, "*2\r\n$4\r\npong\r\n$5\r\nhello\r\n");
+    old.send_bytes(b"UNSUBSCRIBE\r\n").await;
+    old.bytes_until(":0\r\n").await;
+    old.send_bytes(b"PING\r\n").await;
+    assert_eq!(old.bytes_until("PONG\r\n").await, "+PONG\r\n");
     one.ask(&["LS.CLOSE", &a]).await;
     let (code, text) = one.refused(&["LS.EVENTS", &a, "push"]).await;
     assert_eq!(code, ErrorCode::NoSession, "{text}");
