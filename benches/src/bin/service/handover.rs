@@ -1,4 +1,5 @@
-//! One record that goes round among clients which all want it, with nothing to do while they have it.
+//! One record that goes round among clients which all want it, with nothing to do while they have
+//! it.
 
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The lock service beside its peers: parking_lot, a raw TCP connection, Redis, etcd and flock.
 //!
-//! `cargo run --release -p lockspan-benches --bin service` starts each peer it needs as a process of
-//! its own on a free loopback port, and stops it again; `--help` has the options. Each cell is a
+//! `cargo run --release -p lockspan-benches --bin service` starts each peer it needs as a process
+//! of its own on a free loopback port, and stops it again; `--help` has the options. Each cell is a
 //! module with a `run`. Contestants take turns round by round, and a ratio is taken inside each
 //! round: what disturbs one disturbs the other. A row whose target is missed says so.
 

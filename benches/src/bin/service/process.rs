@@ -159,8 +159,8 @@ fn spawn(command: &mut Command) -> Result<Child, String> {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(io::Error::from)
     };
-    // SAFETY: between fork and exec this makes one system call, and touches no lock and no memory of
-    // the process that was forked.
+    // SAFETY: between fork and exec this makes one system call, and touches no lock and no memory
+    // of the process that was forked.
     unsafe { command.pre_exec(die_too) };
     let program = command.get_program().to_string_lossy().into_owned();
     command.spawn().map_err(|why| match why.kind() {
