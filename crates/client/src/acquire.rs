@@ -67,7 +67,7 @@ impl Record {
     }
 
     /// Gets in line.
-    fn get_in_line(
+    pub(crate) fn get_in_line(
         &self,
         mode: Mode,
         upgrade: Option<Pass>,

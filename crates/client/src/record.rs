@@ -122,8 +122,9 @@ impl Record {
         // A time that no clock can show is for ever.
         match time.and_then(|time| Instant::now().checked_add(time)) {
             None => block::block_on(Acquire::new(self)),
-            Some(deadline) => block::block_until(Acquire::new(self), deadline)
-                .unwrap_or(Err(LockError::Timeout)),
+            Some(deadline) => {
+                block::block_until(Acquire::new(self), deadline).unwrap_or(Err(LockError::Timeout))
+            }
         }
     }
 

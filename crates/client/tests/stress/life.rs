@@ -79,7 +79,11 @@ pub(crate) async fn live(url: String, plan: Plan, watch: Arc<Watch>, mut rng: Rn
         if !is_closed.load(Ordering::SeqCst) {
             let late = Instant::now() + Duration::from_secs(30);
             while locks.stats().records > 0 {
-                assert!(Instant::now() < late, "a node keeps what nobody uses: {:?}", locks.stats());
+                assert!(
+                    Instant::now() < late,
+                    "a node keeps what nobody uses: {:?}",
+                    locks.stats()
+                );
                 locks.give_back_idle();
                 sleep(Duration::from_millis(1)).await;
             }

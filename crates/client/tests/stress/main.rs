@@ -78,7 +78,8 @@ async fn everybody_is_served_by_a_server_behind_connections_that_break() {
     let server = Server::start(config).await.unwrap();
     let proxy = Proxy::start(&socket, folder.path().join("proxy.sock"), Rng::new(7));
     // What a node did not get to say when it ended is over with its lease.
-    let plan = Plan { free_in: Duration::from_secs(20), lease: Duration::from_secs(2), ..Plan::default() };
+    let plan =
+        Plan { free_in: Duration::from_secs(20), lease: Duration::from_secs(2), ..Plan::default() };
     rounds("proxy", &proxy.url(), plan).await;
     drop(proxy);
     server.stop().await;
