@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockspan_protocol::Mode;
 use tokio::runtime::Runtime;
 
 use crate::entry::lock;
-use crate::{LockError, Locks, Options, Record};
+use crate::line::PASSING;
+use crate::{LockError, Locks, Options, Owner, Record};
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -135,4 +136,42 @@ fn who_is_woken_by_a_loss_may_use_the_node() {
         record.node().close();
         assert!(lost.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
     });
+}
+
+#[test]
+fn an_owner_that_is_let_in_while_a_circle_is_found_has_the_record() {
+    let runtime = Runtime::new().unwrap();
+    let (locks, free) = connect(&runtime, "circle");
+    let record = |owner, id| locks.as_owner(Owner(owner)).record("invoice", id).unwrap();
+    let (ours, theirs) = (record(1, "7"), record(2, "42"));
+    let held = runtime.block_on(ours.clone().write_owned()).unwrap();
+    let in_the_way = runtime.block_on(theirs.write_owned()).unwrap();
+    let mut waiting = Box::pin(record(2, "7").write_owned());
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    // Owner 1 gets in line behind owner 2, and looks whom that one waits for: here it stops.
+    let line = lock(&ours.entry.line);
+    let getting = thread::spawn({
+        let record = record(1, "42");
+        move || record.blocking_write().map(drop)
+    });
+    let is_in_line = || !lock(&free.entry.line).waits().is_empty();
+    until(is_in_line);
+    thread::sleep(PASSING * 2);
+    // Owner 2 leaves, and lets it in.
+    let leaving = thread::spawn(move || drop(in_the_way));
+    until(|| !is_in_line());
+    drop(line);
+    getting.join().unwrap().unwrap();
+    leaving.join().unwrap();
+    drop((waiting, held));
+    elsewhere(move || free.blocking_write().map(drop)).unwrap();
+}
+
+/// Waits until something is so.
+fn until(is_so: impl Fn() -> bool) {
+    let late = Instant::now() + SOON;
+    while !is_so() {
+        assert!(Instant::now() < late, "it takes too long");
+        thread::yield_now();
+    }
 }
