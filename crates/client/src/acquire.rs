@@ -98,7 +98,7 @@ impl Record {
             node.waits(core, owner, &self.entry);
             let cycle = node.circle(core, owner);
             if cycle.is_some() {
-                // Nothing, if somebody has let it in or refused it meanwhile: then it has an answer.
+                // Nothing, if somebody has let it in or refused it: then it has an answer.
                 gone = lock(&self.entry.line).give_up(place);
             }
             let refused = cycle.filter(|_| gone.is_some());

@@ -42,8 +42,8 @@ impl Entry {
         }
     }
 
-    /// The token of the present opening. Who sees one that came after a loss also sees the loss: so a
-    /// guard of before is never taken for good with the token of somebody after it.
+    /// The token of the present opening. Who sees one that came after a loss also sees the loss: so
+    /// a guard of before is never taken for good with the token of somebody after it.
     #[inline]
     pub(crate) fn token(&self) -> Token {
         Token::from_number(self.token.load(Ordering::Acquire)).unwrap_or_default()

@@ -178,8 +178,8 @@ pub(crate) fn begin(node: &Node, stream: &Arc<Stream>) {
     node.connected();
 }
 
-/// A node that is looked after. When its task ends, be it because the runtime does, so does the node:
-/// threads that go on without the runtime would wait for ever for what nobody hears.
+/// A node that is looked after. When its task ends, be it because the runtime does, so does the
+/// node: threads that go on without the runtime would wait for ever for what nobody hears.
 struct Attended(Arc<Node>);
 
 impl Drop for Attended {
@@ -288,8 +288,8 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 let next = node.tick();
                 is_stuck |= outbox.write();
                 alarm.as_mut().reset(Instant::now() + until(next));
-                // Keep-alives are answered three times in a lease. Without a session there is nothing
-                // to be answered: that silence does not count.
+                // Keep-alives are answered three times in a lease. Without a session nothing is to be
+                // answered: that silence does not count.
                 let is_open = node.is_open();
                 if !std::mem::replace(&mut was_open, is_open) || !is_open {
                     last_heard = clock::now();
