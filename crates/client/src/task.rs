@@ -288,8 +288,8 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 let next = node.tick();
                 is_stuck |= outbox.write();
                 alarm.as_mut().reset(Instant::now() + until(next));
-                // Keep-alives are answered three times in a lease. Without a session nothing is to be
-                // answered: that silence does not count.
+                // Keep-alives are answered three times in a lease. Silence without a session does
+                // not count: nothing is to be answered.
                 let is_open = node.is_open();
                 if !std::mem::replace(&mut was_open, is_open) || !is_open {
                     last_heard = clock::now();
