@@ -25,8 +25,14 @@ impl Record {
             // Who has a name is in the books of the line.
             return None;
         }
-        let pass = self.entry.enter(mode)?;
         let token = self.entry.token();
+        let pass = self.entry.enter(mode)?;
+        if self.entry.token() != token {
+            // Between two openings, or a reader beside one that is being upgraded: whose token it
+            // is, is known in the line.
+            self.leave(pass);
+            return None;
+        }
         self.confirm(pass).then_some((pass, token))
     }
 
@@ -67,7 +73,7 @@ impl Record {
     }
 
     /// Gets in line.
-    fn get_in_line(
+    pub(crate) fn get_in_line(
         &self,
         mode: Mode,
         upgrade: Option<Pass>,
@@ -88,6 +94,9 @@ impl Record {
                 Ok(place)
             });
         };
+        if upgrade.is_none() && lock(&self.entry.line).is_held_by(owner, mode, &self.entry.gate) {
+            return Err(LockError::Deadlock { cycle: vec![owner] });
+        }
         let mut gone = None;
         self.node().with_core(|node, core, wakes| {
             let place = {
@@ -98,8 +107,7 @@ impl Record {
             node.waits(core, owner, &self.entry);
             let cycle = node.circle(core, owner);
             if cycle.is_some() {
-                // Nothing, if somebody has let it in or refused it meanwhile: then it has an
-                // answer.
+                // Nothing, if somebody has let it in or refused it: then it has an answer.
                 gone = lock(&self.entry.line).give_up(place);
             }
             let refused = cycle.filter(|_| gone.is_some());

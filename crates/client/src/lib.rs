@@ -43,6 +43,8 @@ mod record;
 mod stats;
 mod stream;
 mod task;
+#[cfg(test)]
+mod tests;
 mod url;
 mod way;
 

@@ -193,6 +193,11 @@ impl Line {
         }
     }
 
+    /// Whether an owner would wait for itself.
+    pub(crate) fn is_held_by(&self, owner: Owner, mode: Mode, gate: &Gate) -> bool {
+        self.named.contains(&owner) && (mode == Mode::Write || gate.inside().writer)
+    }
+
     /// Rung when those who hold the record now are lost.
     pub(crate) fn bell(&mut self) -> Arc<Bell> {
         Arc::clone(self.lost.get_or_insert_default())

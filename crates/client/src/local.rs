@@ -91,7 +91,9 @@ fn start() -> Result<(), ConnectError> {
     }
     command.args(["serve", "--local"]).stdin(Stdio::null()).stdout(Stdio::null());
     // In a group of its own: a signal from our terminal is not meant for it.
-    let started = command.stderr(Stdio::null()).process_group(0).spawn();
+    command.stderr(Stdio::null()).process_group(0);
+    // The runtime takes note of its end, whenever that is.
+    let started = tokio::process::Command::from(command).spawn();
     started.map(drop).map_err(|why| {
         error(format!(
             "this user's service does not run, and {} could not be started: {why}; \

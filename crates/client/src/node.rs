@@ -19,7 +19,7 @@
 //! generation is still the present one: if it saw the later lease, it sees that it was lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -87,6 +87,8 @@ pub(crate) struct Node {
     pub(crate) way: Way,
     /// Rung when the background task has something to do.
     pub(crate) bell: Notify,
+    /// How many records the last sweep left.
+    unswept: AtomicUsize,
     /// The last handle is gone.
     pub(crate) is_ended: AtomicBool,
     /// Rung when the server has answered a command.
@@ -121,6 +123,7 @@ impl Node {
             habits,
             way,
             bell: Notify::new(),
+            unswept: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
             confirmed: Notify::new(),
             counts: Counts::default(),
@@ -277,10 +280,11 @@ impl Node {
         lock(&self.core).cache.sessions().next().is_some()
     }
 
-    /// Whether many more records are cached than are allowed.
+    /// Whether many more records are cached than are allowed, or than the last sweep had to leave
+    /// because they were in use.
     pub(crate) fn is_crowded(&self) -> bool {
-        let max = self.habits.max_cached;
-        self.cached() > max.saturating_add(max / 8)
+        let max = self.habits.max_cached.max(self.unswept.load(Ordering::Relaxed));
+        self.cached() > max.saturating_add(self.habits.max_cached / 8)
     }
 
     /// Gives back what is not in use.
@@ -559,6 +563,7 @@ impl Node {
         }
         drop(old);
         self.entries.tidy();
+        self.unswept.store(self.cached(), Ordering::Relaxed);
     }
 
     /// How many records are cached, in use or asked for.

@@ -8,13 +8,13 @@ use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
 
 use crate::error::ConnectError;
 use crate::line::OWNERS;
+use crate::local;
 use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
 use crate::node::{Habits, Node};
 use crate::task::{self, Dial};
 use crate::url::Target;
 use crate::way::{Outbox, Way};
-use crate::{local, url};
 
 /// Choices for a connection; each has a default that is good for most.
 ///
@@ -151,12 +151,9 @@ impl Options {
             Target::Local | Target::Server(_) => {
                 let dial = match target {
                     Target::Server(address) => Dial::new(address, &self.name),
-                    _ => Dial::new(url::Address::Unix(local::socket()?), &self.name),
+                    _ => Dial::local(local::socket()?, &self.name),
                 };
-                let first = match url {
-                    "local:" => local::reach(&dial).await?,
-                    _ => dial.connect().await?,
-                };
+                let first = dial.reach().await?;
                 let way = Way::Stream(Outbox::default());
                 let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
                 task::begin(&node, &first);

@@ -2,6 +2,7 @@
 //! alarm clock.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,6 +15,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::clock;
 use crate::error::{CloseUnknown, ConnectError};
+use crate::local;
 use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream::Stream;
@@ -49,11 +51,23 @@ pub(crate) fn background() -> io::Result<Handle> {
 pub(crate) struct Dial {
     pub(crate) address: Address,
     name: String,
+    /// It is this user's own service, which is started when it is not there.
+    is_local: bool,
 }
 
 impl Dial {
     pub(crate) fn new(address: Address, name: &str) -> Self {
-        Self { address, name: name.to_owned() }
+        Self { address, name: name.to_owned(), is_local: false }
+    }
+
+    /// To this user's own service.
+    pub(crate) fn local(socket: PathBuf, name: &str) -> Self {
+        Self { is_local: true, ..Self::new(Address::Unix(socket), name) }
+    }
+
+    /// Connects; to this user's own service also if it has to be started.
+    pub(crate) async fn reach(&self) -> Result<Arc<Stream>, ConnectError> {
+        if self.is_local { local::reach(self).await } else { self.connect().await }
     }
 
     /// Connects and says hello.
@@ -102,7 +116,7 @@ impl Dial {
     async fn connect_again(&self) -> Arc<Stream> {
         let (mut pause, longest) = BACK_OFF;
         loop {
-            match self.connect().await {
+            match self.reach().await {
                 Ok(stream) => return stream,
                 Err(why) => tracing::debug!(%why, "not connected; trying again"),
             }
@@ -219,8 +233,7 @@ pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: 
             return;
         }
         if let Err(why) = ended {
-            let address = &dial.address;
-            tracing::debug!(%address, %why, "the connection is gone; connecting again");
+            tracing::debug!(address = %dial.address, %why, "the connection is gone; connecting again");
         }
         let mut connecting = std::pin::pin!(dial.connect_again());
         stream = loop {
@@ -289,8 +302,8 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 let next = node.tick();
                 is_stuck |= outbox.write();
                 alarm.as_mut().reset(Instant::now() + until(next));
-                // Keep-alives are answered three times in a lease. Without a session there is
-                // nothing to be answered: that silence does not count.
+                // Keep-alives are answered three times in a lease. Silence without a session does
+                // not count: nothing is to be answered.
                 let is_open = node.is_open();
                 if !std::mem::replace(&mut was_open, is_open) || !is_open {
                     last_heard = clock::now();

@@ -2,8 +2,8 @@
 //! that are dropped, upgrades, nodes that close or cache nothing, connections that break. Nobody
 //! may hold beside a writer, everybody is served, and in the end everything is free.
 //!
-//! `STRESS_SEED` chooses the run, `STRESS_ROUNDS` how many follow it. A seed fixes what is tried,
-//! not how the threads of the machine take turns.
+//! `STRESS_SEED` chooses the run, `STRESS_ROUNDS` how many runs there are. A seed fixes what is
+//! tried, not how the threads of the machine take turns.
 
 #![forbid(unsafe_code)]
 

@@ -1,0 +1,122 @@
+//! The edges of what programs may do: very many, very long, without a runtime, after its end.
+
+#![forbid(unsafe_code)]
+
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockspan_client::{ConnectError, LockError, Locks, Options, Owner, Record, connect};
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(20);
+
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    timeout(SOON, future).await.expect("it takes too long")
+}
+
+fn record(locks: &Locks) -> Record {
+    locks.record("invoice", "42").unwrap()
+}
+
+#[tokio::test]
+async fn more_owners_wait_than_one_acquire_may_name() {
+    let (one, other) =
+        (connect("memory:owners").await.unwrap(), connect("memory:owners").await.unwrap());
+    let held = record(&other).write_owned().await.unwrap();
+    let waits = (1..=100).map(|owner| {
+        let record = record(&one.as_owner(Owner(owner)));
+        tokio::spawn(async move { record.write_owned().await.map(drop) })
+    });
+    let waits: Vec<_> = waits.collect();
+    // One turn of the only thread brings all of them in line.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+        assert!(waits.iter().all(|wait| !wait.is_finished()));
+    }
+    drop(held);
+    for wait in waits {
+        soon(wait).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn records_in_a_row_make_room_for_each_other() {
+    let locks = Options::new().max_cached(10).connect("memory:row").await.unwrap();
+    for number in 0..3000 {
+        let record = locks.record("row", number.to_string()).unwrap();
+        drop(record.write().await.unwrap());
+    }
+}
+
+#[tokio::test]
+async fn as_many_as_a_number_can_say_are_cached() {
+    // What the task behind the connection does not give back, nobody gets in this time.
+    let options = Options::new().lease(SOON * 3).max_cached(usize::MAX);
+    let (one, other) = (options.clone().connect("memory:all"), options.connect("memory:all"));
+    let (one, other) = (one.await.unwrap(), other.await.unwrap());
+    for number in 0..10 {
+        let name = number.to_string();
+        drop(soon(one.record("all", &name).unwrap().write()).await.unwrap());
+        drop(soon(other.record("all", &name).unwrap().write()).await.unwrap());
+    }
+    assert_eq!(other.stats().records, 10);
+}
+
+#[test]
+fn a_timeout_may_be_for_ever() {
+    let locks = lockspan_client::blocking_connect("memory:ever").unwrap();
+    let other = lockspan_client::blocking_connect("memory:ever").unwrap();
+    drop(record(&other).blocking_write().unwrap());
+    drop(record(&locks).blocking_write_timeout(Duration::MAX).unwrap());
+    drop(record(&other).blocking_read_timeout(Duration::MAX).unwrap());
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error_to_read() {
+    let mut connecting = Box::pin(connect("memory:none"));
+    let polled = connecting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Err(why @ ConnectError::Local { .. })) = polled else { panic!("{polled:?}") };
+    assert!(why.to_string().contains("runtime"), "{why}");
+}
+
+#[test]
+fn threads_do_not_wait_for_a_runtime_that_has_ended() {
+    let runtime = Runtime::new().unwrap();
+    let (one, other) = runtime.block_on(async {
+        (connect("memory:ended").await.unwrap(), connect("memory:ended").await.unwrap())
+    });
+    let held = runtime.block_on(record(&other).write_owned()).unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::spawn({
+        let record = record(&one);
+        move || send.send(record.blocking_write().map(drop))
+    });
+    let late = Instant::now() + SOON;
+    while one.stats().acquires == 0 {
+        assert!(Instant::now() < late);
+        thread::yield_now();
+    }
+    drop(runtime);
+    let got = receive.recv_timeout(SOON).expect("it waits for ever");
+    assert_eq!(got, Err(LockError::Closed));
+    assert!(!held.is_valid());
+}
+
+#[tokio::test]
+async fn a_reader_past_its_lease_is_not_upgraded() {
+    let options = Options::new().lease(Duration::from_secs(1));
+    let locks = options.connect("memory:past").await.unwrap();
+    let record = record(&locks);
+    drop(record.write().await.unwrap());
+    let reader = record.read().await.unwrap();
+    // The only thread of this runtime stops, and with it the task that would extend the lease.
+    while reader.is_valid() {
+        thread::sleep(Duration::from_millis(10));
+    }
+    let (_, why) = reader.upgrade().await.unwrap_err();
+    assert_eq!(why, LockError::Lost);
+    drop(soon(record.write()).await.unwrap());
+}
