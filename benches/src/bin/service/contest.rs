@@ -1,9 +1,9 @@
 //! Contestants that take turns, and what their rounds come to.
 
-/// One measurement.
-type Turn<'a> = Box<dyn FnMut() -> Result<f64, String> + 'a>;
+/// One measurement, which fills in its values.
+type Turn<'a> = Box<dyn FnMut(&mut [f64]) -> Result<(), String> + 'a>;
 
-/// A contestant's number.
+/// A value's number.
 #[derive(Clone, Copy)]
 pub(crate) struct Id(usize);
 
@@ -11,6 +11,7 @@ pub(crate) struct Id(usize);
 #[derive(Default)]
 pub(crate) struct Contest<'a> {
     turns: Vec<Turn<'a>>,
+    values: usize,
 }
 
 /// What a contest came to: a value for each contestant in each round.
@@ -25,19 +26,32 @@ pub(crate) struct Spread {
 }
 
 impl<'a> Contest<'a> {
-    pub(crate) fn enter(&mut self, turn: impl FnMut() -> Result<f64, String> + 'a) -> Id {
-        self.turns.push(Box::new(turn));
-        Id(self.turns.len() - 1)
+    pub(crate) fn enter(&mut self, mut turn: impl FnMut() -> Result<f64, String> + 'a) -> Id {
+        let [id] = self.enter_many(move || Ok([turn()?]));
+        id
+    }
+
+    /// Enters a contestant that measures several things at once.
+    pub(crate) fn enter_many<const N: usize>(
+        &mut self,
+        mut turn: impl FnMut() -> Result<[f64; N], String> + 'a,
+    ) -> [Id; N] {
+        let first = self.values;
+        self.values += N;
+        self.turns.push(Box::new(move |values| {
+            values[first..first + N].copy_from_slice(&turn()?);
+            Ok(())
+        }));
+        std::array::from_fn(|at| Id(first + at))
     }
 
     /// Whoever was first in a round is last in the next.
     pub(crate) fn run(mut self, rounds: usize) -> Result<Rounds, String> {
         let count = self.turns.len();
-        let mut all = vec![vec![0.0; count]; rounds];
+        let mut all = vec![vec![0.0; self.values]; rounds];
         for (round, values) in all.iter_mut().enumerate() {
             for turn in 0..count {
-                let at = (turn + round) % count;
-                values[at] = (self.turns[at])()?;
+                (self.turns[(turn + round) % count])(values)?;
             }
         }
         Ok(Rounds(all))

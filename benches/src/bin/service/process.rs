@@ -133,6 +133,19 @@ impl Process {
         self.folder.path()
     }
 
+    /// CPU time of its threads so far, in nanoseconds.
+    pub(crate) fn cpu_time(&self) -> Result<f64, String> {
+        let folder = format!("/proc/{}/task", self.child.id());
+        let mut sum = 0.0;
+        for thread in std::fs::read_dir(&folder).map_err(|why| format!("{folder}: {why}"))? {
+            // One that has ended meanwhile has no file any more.
+            let path = thread.map_err(say)?.path().join("schedstat");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            sum += text.split(' ').next().and_then(|time| time.parse().ok()).unwrap_or(0.0);
+        }
+        Ok(sum)
+    }
+
     /// Its resident bytes.
     pub(crate) fn resident(&self) -> Result<f64, String> {
         crate::memory::resident(&self.child.id().to_string())

@@ -4,13 +4,13 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use lockspan::{Locks, Options, Record};
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::args::Args;
 use crate::contest::{Contest, Spread};
 use crate::process::Process;
 use crate::report::{Report, Row, TIMES, Target, time};
 use crate::say;
+use crate::timing::process_time;
 
 const NODES: usize = 16;
 
@@ -75,10 +75,4 @@ fn cpu_time(nodes: &[(Locks, Record)], cycles: usize) -> Result<f64, String> {
         }
         Ok((process_time() - before) / (share * nodes.len()) as f64)
     })
-}
-
-/// CPU time of this process so far, in nanoseconds.
-fn process_time() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }

@@ -36,6 +36,12 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
+/// CPU time of this process so far, in nanoseconds.
+pub(crate) fn process_time() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
 /// Nanoseconds of one cycle that takes microseconds.
 pub(crate) async fn of_cycles<E: std::fmt::Display>(
     time: Duration,
