@@ -2,7 +2,8 @@
 
 use std::io;
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::url::Address;
@@ -32,11 +33,27 @@ impl Stream {
         }
     }
 
+    /// Reads what is there, without waiting. 0: the other side has closed.
     pub(crate) fn try_read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read_buf(buffer),
-            Self::Unix(stream) => stream.try_read_buf(buffer),
-        }
+        let room = buffer.chunk_mut().len();
+        let mut part = None;
+        let read = || {
+            let count = match self {
+                Self::Tcp(stream) => stream.try_read_buf(buffer),
+                Self::Unix(stream) => stream.try_read_buf(buffer),
+            }?;
+            if count == 0 || count == room {
+                return Ok(count);
+            }
+            // All there was: the socket counts as empty, so that nobody asks it once more.
+            part = Some(count);
+            Err(io::ErrorKind::WouldBlock.into())
+        };
+        let whole = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, read),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, read),
+        };
+        part.map_or(whole, Ok)
     }
 
     pub(crate) async fn readable(&self) -> io::Result<()> {

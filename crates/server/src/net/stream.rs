@@ -2,7 +2,8 @@
 
 use std::io;
 
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 /// A connected socket. Reading and writing need no exclusive access.
@@ -17,10 +18,25 @@ pub(crate) enum Stream {
 impl Stream {
     /// Reads what is there, without waiting. 0: the other side has closed.
     pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read_buf(buf),
-            Self::Unix(stream) => stream.try_read_buf(buf),
-        }
+        let room = buf.chunk_mut().len();
+        let mut part = None;
+        let read = || {
+            let count = match self {
+                Self::Tcp(stream) => stream.try_read_buf(buf),
+                Self::Unix(stream) => stream.try_read_buf(buf),
+            }?;
+            if count == 0 || count == room {
+                return Ok(count);
+            }
+            // All there was: the socket counts as empty, so that nobody asks it once more.
+            part = Some(count);
+            Err(io::ErrorKind::WouldBlock.into())
+        };
+        let whole = match self {
+            Self::Tcp(stream) => stream.try_io(Interest::READABLE, read),
+            Self::Unix(stream) => stream.try_io(Interest::READABLE, read),
+        };
+        part.map_or(whole, Ok)
     }
 
     /// Writes what fits, without waiting.
