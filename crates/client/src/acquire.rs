@@ -61,7 +61,7 @@ impl Record {
     /// After somebody has left a watched gate, or has come to need less.
     #[cold]
     pub(crate) fn look_after(&self, pass: Pass) {
-        self.node().with_line(&self.entry, |line, look, wakes| {
+        self.node().after_leaving(&self.entry, |line, look, wakes| {
             if let Some(owner) = self.owner {
                 line.named_left(owner);
             }

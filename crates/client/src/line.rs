@@ -430,6 +430,11 @@ impl Line {
         is_idle
     }
 
+    /// Whether somebody waits for it, here or elsewhere as far as known.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.drain.is_some() || self.head().is_some() || self.upgrader.is_some()
+    }
+
     /// Whether the cache has to be told something.
     pub(crate) fn needs_cache(&self, look: &Look<'_>) -> bool {
         self.is_drained(look)

@@ -166,19 +166,53 @@ impl Node {
         };
         wakes.into_iter().for_each(Waker::wake);
         if needs_cache {
-            self.settle(entry);
+            let is_urgent = self.settle(entry);
+            self.flush(is_urgent);
         }
         done
     }
 
-    /// Tells the cache what a line needs, and does what follows from it.
-    pub(crate) fn settle(&self, entry: &Arc<Entry>) {
-        self.with_core(|node, core, wakes| {
+    /// The same for somebody who has left. A release that nobody is known to wait for may travel
+    /// with what the task says next: the background task takes it along as soon as it runs, as it
+    /// would have to run to give back a record that stays cached.
+    pub(crate) fn after_leaving(
+        &self,
+        entry: &Arc<Entry>,
+        act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>),
+    ) {
+        let mut wakes = Vec::new();
+        let look = self.look(entry);
+        let (is_wanted, needs_cache) = {
+            let mut line = lock(&entry.line);
+            act(&mut line, &look, &mut wakes);
+            (line.is_wanted(), line.needs_cache(&look))
+        };
+        wakes.into_iter().for_each(Waker::wake);
+        if needs_cache {
+            let is_urgent = self.settle(entry);
+            // A thread outside of any runtime writes faster than it wakes another.
+            let may_wait = !is_wanted && tokio::runtime::Handle::try_current().is_ok();
+            self.flush(is_urgent && !may_wait);
+        }
+    }
+
+    /// Tells the cache what a line needs, and does what follows from it but for the sending; tells
+    /// whether that is urgent.
+    fn settle(&self, entry: &Arc<Entry>) -> bool {
+        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
             node.settle_entry(core, entry, false, wakes);
             if node.until() <= clock::now() {
                 core.inbox.push_back(Input::Tick);
             }
         });
+        is_urgent
+    }
+
+    /// Sends what is to be sent, or leaves it to the background task.
+    fn flush(&self, is_urgent: bool) {
+        if self.way.flush(self, is_urgent) {
+            self.bell.notify_one();
+        }
     }
 
     /// Takes the core, does something, works off what follows, wakes whom it concerns and sends
@@ -188,9 +222,7 @@ impl Node {
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
     ) -> R {
         let (done, is_urgent) = self.with_core_only(act);
-        if self.way.flush(self, is_urgent) {
-            self.bell.notify_one();
-        }
+        self.flush(is_urgent);
         done
     }
 
