@@ -6,7 +6,7 @@ use std::borrow::Borrow;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use lockspan_protocol::{Mode, Token};
 use lockspan_thread::gate::Pass;
@@ -19,7 +19,7 @@ use crate::record::Record;
 
 impl Record {
     /// Goes in without asking, if the record is open for it and the lease stands.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&self, mode: Mode) -> Option<(Pass, Token)> {
         if self.owner.is_some() {
             // Who has a name is in the books of the line.
@@ -38,7 +38,7 @@ impl Record {
 
     /// Looks at the clock: only now that it is in does a thread know that it is in time. If not, it
     /// goes out again.
-    #[inline]
+    #[inline(always)]
     fn confirm(&self, pass: Pass) -> bool {
         let now = self.node().stands(&self.entry, pass);
         match now {
@@ -49,7 +49,7 @@ impl Record {
     }
 
     /// Goes out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leave(&self, pass: Pass) {
         use lockspan_thread::gate::Left;
         let left = self.entry.gate.leave(pass);
@@ -136,6 +136,45 @@ impl Record {
         answer
     }
 
+    /// Gets in line, and waits there until it is in.
+    #[cold]
+    fn wait(
+        &self,
+        mode: Mode,
+        place: &mut Option<Place>,
+        has_swept: &mut bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Answer> {
+        loop {
+            let Some(there) = *place else {
+                match self.get_in_line(mode, None, context.waker()) {
+                    Ok(there) => *place = Some(there),
+                    Err(why) => return Poll::Ready(Err(why)),
+                }
+                continue;
+            };
+            match self.ask(there, context.waker()) {
+                None => return Poll::Pending,
+                // The background task may not have had a turn to give back what is idle.
+                Some(Err(LockError::TooManyRecords(_))) if !*has_swept => {
+                    *has_swept = true;
+                    self.node().sweep();
+                }
+                Some(Err(why)) => return Poll::Ready(Err(why)),
+                Some(Ok((pass, token))) => {
+                    if self.confirm(pass) {
+                        *place = None;
+                        return Poll::Ready(Ok((pass, token)));
+                    }
+                }
+            }
+            *place = None;
+            if let Some(entered) = self.enter(mode) {
+                return Poll::Ready(Ok(entered));
+            }
+        }
+    }
+
     /// Leaves the line; returns what it had just been given.
     fn give_up(&self, place: Place) -> Option<Pass> {
         let (answer, gone) = self.node().with_line(&self.entry, |line, look, wakes| {
@@ -170,6 +209,7 @@ pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
 }
 
 impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
+    #[inline]
     pub(crate) fn new(record: R) -> Self {
         Self { record: Some(record), place: None, has_swept: false, kind: PhantomData }
     }
@@ -178,43 +218,27 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
 impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
     type Output = Result<Guard<K, R>, LockError>;
 
+    // It becomes a part of its caller, and puts the guard together from what is in registers.
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        loop {
-            let held = this.record.take().expect("a future is not polled after it is ready");
-            let record = held.borrow();
-            match this.place {
-                None => {
-                    if let Some((pass, token)) = record.enter(K::MODE) {
-                        return Poll::Ready(Ok(Guard::new(held, pass, token)));
-                    }
-                    match record.get_in_line(K::MODE, None, context.waker()) {
-                        Ok(place) => this.place = Some(place),
-                        Err(why) => return Poll::Ready(Err(why)),
+        let held = this.record.as_ref().expect("a future is not polled after it is ready");
+        let record = held.borrow();
+        let entered = if this.place.is_none() { record.enter(K::MODE) } else { None };
+        let (pass, token) = match entered {
+            Some(entered) => entered,
+            None => {
+                match ready!(record.wait(K::MODE, &mut this.place, &mut this.has_swept, context,)) {
+                    Ok(entered) => entered,
+                    Err(why) => {
+                        this.record = None;
+                        return Poll::Ready(Err(why));
                     }
                 }
-                Some(place) => match record.ask(place, context.waker()) {
-                    None => {
-                        this.record = Some(held);
-                        return Poll::Pending;
-                    }
-                    // The background task may not have had a turn to give back what is idle.
-                    Some(Err(LockError::TooManyRecords(_))) if !this.has_swept => {
-                        this.place = None;
-                        this.has_swept = true;
-                        record.node().sweep();
-                    }
-                    Some(Err(why)) => return Poll::Ready(Err(why)),
-                    Some(Ok((pass, token))) => {
-                        this.place = None;
-                        if record.confirm(pass) {
-                            return Poll::Ready(Ok(Guard::new(held, pass, token)));
-                        }
-                    }
-                },
             }
-            this.record = Some(held);
-        }
+        };
+        let held = this.record.take().expect("it was there a moment ago");
+        Poll::Ready(Ok(Guard::new(held, pass, token)))
     }
 }
 

@@ -78,6 +78,12 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         self.record.as_ref().expect("it has not turned into another guard").borrow()
     }
 
+    /// Stays in without a guard, until another one is made of this.
+    pub(crate) fn into_entered(mut self) -> (Pass, Token) {
+        self.record = None;
+        (self.pass, self.token)
+    }
+
     /// Becomes a guard of another kind.
     pub(crate) fn turned<L: Kind>(mut self, pass: Pass, token: Token) -> Guard<L, R> {
         let record = self.record.take().expect("it has not turned into another guard");

@@ -14,6 +14,7 @@ use crate::error::LockError;
 use crate::guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
+use crate::line::Answer;
 use crate::locks::Handle;
 use crate::node::Node;
 
@@ -42,11 +43,13 @@ impl Record {
     }
 
     /// Waits until it may be read. Others may read at the same time; nobody writes.
+    #[inline]
     pub fn read(&self) -> Acquire<Shared, &Self> {
         Acquire::new(self)
     }
 
     /// Waits until it may be written. Nobody else reads or writes.
+    #[inline]
     pub fn write(&self) -> Acquire<Exclusive, &Self> {
         Acquire::new(self)
     }
@@ -84,11 +87,13 @@ impl Record {
     }
 
     /// [`Record::read`] for a thread. Not to be called in a task: it blocks.
+    #[inline]
     pub fn blocking_read(&self) -> Result<ReadGuard<'_>, LockError> {
         self.block(None)
     }
 
     /// [`Record::write`] for a thread. Not to be called in a task: it blocks.
+    #[inline]
     pub fn blocking_write(&self) -> Result<WriteGuard<'_>, LockError> {
         self.block(None)
     }
@@ -115,18 +120,27 @@ impl Record {
         record.in_time(self.write_owned(), time).await
     }
 
+    #[inline(always)]
     fn block<K: Kind>(&self, time: Option<Duration>) -> Result<Guard<K, &Self>, LockError> {
         // What needs no waiting needs nothing to be woken by either.
-        if let Some((pass, token)) = self.enter(K::MODE) {
-            return Ok(Guard::new(self, pass, token));
-        }
+        let (pass, token) = match self.enter(K::MODE) {
+            Some(entered) => entered,
+            None => self.block_in_line::<K>(time)?,
+        };
+        Ok(Guard::new(self, pass, token))
+    }
+
+    #[cold]
+    fn block_in_line<K: Kind>(&self, time: Option<Duration>) -> Answer {
+        let acquire = Acquire::<K, _>::new(self);
         // A time that no clock can show is for ever.
-        match time.and_then(|time| Instant::now().checked_add(time)) {
-            None => block::block_on(Acquire::new(self)),
+        let acquired = match time.and_then(|time| Instant::now().checked_add(time)) {
+            None => block::block_on(acquire),
             Some(deadline) => {
-                block::block_until(Acquire::new(self), deadline).unwrap_or(Err(LockError::Timeout))
+                block::block_until(acquire, deadline).unwrap_or(Err(LockError::Timeout))
             }
-        }
+        };
+        acquired.map(Guard::into_entered)
     }
 
     async fn in_time<G>(
