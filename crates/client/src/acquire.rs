@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use lockspan_protocol::{Mode, Token};
 use lockspan_thread::gate::Pass;
+use tokio::task::coop;
 
 use crate::entry::lock;
 use crate::error::LockError;
@@ -145,6 +146,7 @@ impl Record {
         has_swept: &mut bool,
         context: &mut Context<'_>,
     ) -> Poll<Answer> {
+        ready!(let_others_run(context));
         loop {
             let Some(there) = *place else {
                 match self.get_in_line(mode, None, context.waker()) {
@@ -224,11 +226,21 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
         let this = self.get_mut();
         let held = this.record.as_ref().expect("a future is not polled after it is ready");
         let record = held.borrow();
+        let used = record.entry.used();
         let entered = if this.place.is_none() { record.enter(K::MODE) } else { None };
         let (pass, token) = match entered {
-            Some(entered) => entered,
+            // The clock stands where it stood: there was hardly time for anybody to have waited.
+            Some(entered) if record.entry.used() == used => entered,
+            Some((pass, token)) => {
+                if let_others_run(context).is_pending() {
+                    record.leave(pass);
+                    return Poll::Pending;
+                }
+                (pass, token)
+            }
             None => {
-                match ready!(record.wait(K::MODE, &mut this.place, &mut this.has_swept, context,)) {
+                let Acquire { place, has_swept, .. } = this;
+                match ready!(record.wait(K::MODE, place, has_swept, context)) {
                     Ok(entered) => entered,
                     Err(why) => {
                         this.record = None;
@@ -240,6 +252,12 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
         let held = this.record.take().expect("it was there a moment ago");
         Poll::Ready(Ok(Guard::new(held, pass, token)))
     }
+}
+
+/// A task that takes records in a loop without ever waiting lets the others of its thread run now
+/// and then: among them is the one that hears that somebody else wants the record.
+fn let_others_run(context: &mut Context<'_>) -> Poll<()> {
+    coop::poll_proceed(context).map(|turn| turn.made_progress())
 }
 
 impl<K: Kind, R: Borrow<Record> + Unpin> Drop for Acquire<K, R> {

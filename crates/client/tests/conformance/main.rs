@@ -34,6 +34,7 @@ macro_rules! suite {
 suite! {
     a_cached_record_is_taken_again_without_a_message,
     the_other_node_gets_what_this_one_has_cached,
+    a_task_that_never_waits_does_not_keep_a_cached_record,
     readers_share_and_a_writer_waits_for_all,
     nobody_is_in_beside_a_writer,
     a_wait_that_is_dropped_leaves_the_line,

@@ -50,6 +50,21 @@ pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Servi
     assert_eq!(one.stats().revokes, 1);
 }
 
+pub(crate) async fn a_task_that_never_waits_does_not_keep_a_cached_record(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let (one, other) = (record(&one), record(&other));
+    drop(soon(one.write()).await.unwrap());
+    // The test's runtime has one thread, and the background tasks of both nodes need it too.
+    let wish = tokio::spawn(async move { other.write_owned().await.map(drop) });
+    let mut turns = 0;
+    while !wish.is_finished() {
+        drop(one.write().await.unwrap());
+        turns += 1;
+        assert!(turns < 1_000_000, "the other node waits for ever");
+    }
+    wish.await.unwrap().unwrap();
+}
+
 pub(crate) async fn readers_share_and_a_writer_waits_for_all(service: &Service) {
     let (one, other) = nodes(service).await;
     let (here, there) = (record(&one), record(&other));
