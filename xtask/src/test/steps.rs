@@ -34,7 +34,11 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "loom", what: "every interleaving of the small models", run: loom },
     Step { name: "shuttle", what: "random interleavings of the larger models", run: shuttle },
     Step { name: "miri", what: "no undefined behaviour, under several seeds", run: miri },
-    Step { name: "bench", what: "each comparison with other locks still runs", run: bench_smoke },
+    Step {
+        name: "bench",
+        what: "each comparison with other locks and services still runs",
+        run: bench_smoke,
+    },
 ];
 
 /// The crates whose unit tests Miri can run; the others call what it does not know.
@@ -60,11 +64,16 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     // Its unchanged binary runs under the preload library; `nm` reads what the libraries export.
     tools::program("openssl version", "openssl")?;
     tools::program("nm --version", "binutils")?;
-    // Strangers that talk to the server, and a peer of the benchmarks.
+    // Strangers that talk to the server.
     tools::program("redis-cli --version", "redis-tools")?;
     tools::python(workspace)?;
     tools::node(workspace)?;
-    passed("rustfmt, clippy, cc, c++, openssl, nm, redis-cli, redis-py, node-redis")
+    // The service is measured beside them.
+    tools::program("redis-server --version", "redis-server")?;
+    tools::program("etcd --version", "etcd-server")?;
+    passed(
+        "rustfmt, clippy, cc, c++, openssl, nm, redis-cli, redis-py, node-redis, redis-server, etcd",
+    )
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {
@@ -197,5 +206,6 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
         .arg(workspace.target.join("bench-smoke"))
         .run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
+    Cmd::new("cargo run --release -p lockspan-benches --bin service -- --smoke").run()?;
     passed("each comparison once, tiny; its numbers mean nothing")
 }
