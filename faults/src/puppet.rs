@@ -23,6 +23,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use lockspan::{Locks, Options, OwnedReadGuard, OwnedWriteGuard, Record};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, stdin, stdout};
+use tokio::sync::mpsc::{self, Sender};
 
 use crate::clock;
 use crate::store::Store;
@@ -148,8 +149,13 @@ impl Puppet {
             ["spin", name, cached] => {
                 let held = self.held.remove(name).context("it is not held")?;
                 let (record, lease) = (self.locks.parse(cached)?, self.lease);
-                let looks = spawn(move || look(held, lease));
-                let takes = spawn(move || take(&record, lease));
+                let (here, mut begun) = mpsc::channel(2);
+                let there = here.clone();
+                let looks = spawn(move || look(held, lease, here));
+                let takes = spawn(move || take(&record, lease, there));
+                for _ in 0..2 {
+                    begun.recv().await.context("a thread died")?;
+                }
                 self.spinning = Some(Spinning { name: name.to_owned(), looks, takes });
                 "spinning".to_owned()
             }
@@ -178,9 +184,11 @@ impl Puppet {
 }
 
 /// Runs something again and again, and returns what came of it when the clock had jumped by a lease
-/// just before.
-fn after_a_jump<T>(lease: Duration, mut run: impl FnMut() -> T) -> T {
+/// just before. Says when it has begun.
+fn after_a_jump<T>(lease: Duration, begun: Sender<()>, mut run: impl FnMut() -> T) -> T {
     let mut last = clock::now();
+    // There is room for it, and if nobody listens, it does not matter.
+    let _ = begun.try_send(());
     loop {
         let now = clock::now();
         let done = run();
@@ -191,13 +199,13 @@ fn after_a_jump<T>(lease: Duration, mut run: impl FnMut() -> T) -> T {
     }
 }
 
-fn look(held: Held, lease: Duration) -> (Held, bool) {
-    let is_valid = after_a_jump(lease, || held.is_valid());
+fn look(held: Held, lease: Duration, begun: Sender<()>) -> (Held, bool) {
+    let is_valid = after_a_jump(lease, begun, || held.is_valid());
     (held, is_valid)
 }
 
-fn take(record: &Record, lease: Duration) -> Option<i64> {
-    after_a_jump(lease, || {
+fn take(record: &Record, lease: Duration, begun: Sender<()>) -> Option<i64> {
+    after_a_jump(lease, begun, || {
         let taken = record.blocking_write_timeout(Duration::from_millis(1));
         taken.ok().map(|guard| guard.token().number())
     })

@@ -63,12 +63,15 @@ async fn service_f03_a_node_that_was_stopped_past_its_lease_uses_nothing_of_it()
     assert_eq!(ask(&mut paused, "spin b:1 a:1").await, "spinning");
 
     paused.stop().unwrap();
+    let stopped = tokio::time::Instant::now();
     let other = stage.node(Options::new()).await;
     let (a, b) = (write(&other, "a:1").await, write(&other, "b:1").await);
     let token = b.token().number();
     assert!(a.token().number() > cached && token > inside);
     assert_eq!(store.open(&file("b:1"), "other", token).unwrap(), Ok(0));
 
+    // For longer than a lease, by which its threads know that they were stopped.
+    tokio::time::sleep_until(stopped + Duration::from_millis(1500)).await;
     paused.resume().unwrap();
     let seen = ask(&mut paused, "spun").await;
     assert_eq!(seen, "lost none", "seen by threads that were in the middle of it");
