@@ -232,7 +232,7 @@ impl Run {
                 *self.faults.entry(fault).or_default() += 1;
                 first.pop();
             }
-            sleep(Duration::from_millis(self.rng.u64(20..700))).await;
+            sleep(Duration::from_millis(self.rng.u64(20..1200))).await;
             self.mend(|due| due <= Instant::now()).await?;
             self.look_after_processes()?;
         }

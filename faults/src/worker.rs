@@ -168,7 +168,7 @@ impl Node {
             return Ok(fenced()?);
         };
         // Now and then for long, so that faults find somebody inside.
-        let looks = if rng.u32(..3) == 0 { rng.u32(..40) } else { rng.u32(..2) };
+        let looks = if rng.u32(..8) == 0 { rng.u32(..200) } else { rng.u32(..2) };
         for _ in 0..looks {
             pause(rng, 20_000).await;
             look();

@@ -21,6 +21,9 @@ async fn service_f08_a_node_that_is_cut_off_stops_before_another_is_granted() {
     for round in 0..3 {
         let held = write(&cut_off, "a:1").await;
         let idle = write(&cut_off, "b:1").await.token();
+        // The lease that counts is one that was extended.
+        let heard = cut_off.stats().heard;
+        until("it was kept alive", || cut_off.stats().heard >= heard + 3).await;
         proxy.partition();
         let waiting = waits(&other, "a:1");
         let next = soon("the lease ends", waiting).await.unwrap();

@@ -60,16 +60,22 @@ async fn service_f03_a_node_that_was_stopped_past_its_lease_uses_nothing_of_it()
     let inside = held(&mut paused, "write b:1").await;
     assert_eq!(ask(&mut paused, "open b:1").await, "value 0");
     assert_eq!(ask(&mut paused, "valid b:1").await, "valid");
+    assert_eq!(ask(&mut paused, "spin b:1 a:1").await, "spinning");
 
     paused.stop().unwrap();
+    let stopped = tokio::time::Instant::now();
     let other = stage.node(Options::new()).await;
     let (a, b) = (write(&other, "a:1").await, write(&other, "b:1").await);
     let token = b.token().number();
     assert!(a.token().number() > cached && token > inside);
     assert_eq!(store.open(&file("b:1"), "other", token).unwrap(), Ok(0));
 
+    // For longer than a lease, by which its threads know that they were stopped.
+    tokio::time::sleep_until(stopped + Duration::from_millis(1500)).await;
     paused.resume().unwrap();
-    assert_eq!(ask(&mut paused, "valid b:1").await, "lost", "it is the first that it looks at");
+    let seen = ask(&mut paused, "spun").await;
+    assert_eq!(seen, "lost none", "seen by threads that were in the middle of it");
+    assert_eq!(ask(&mut paused, "valid b:1").await, "lost");
     assert_eq!(ask(&mut paused, "put b:1 0").await, format!("fenced {token}"));
     assert_eq!(ask(&mut paused, "lost b:1").await, "lost");
     assert_eq!(ask(&mut paused, "try a:1").await, "none", "the other has it");
