@@ -233,7 +233,8 @@ pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: 
             return;
         }
         if let Err(why) = ended {
-            tracing::debug!(address = %dial.address, %why, "the connection is gone; connecting again");
+            let address = &dial.address;
+            tracing::debug!(%address, %why, "the connection is gone; connecting again");
         }
         let mut connecting = std::pin::pin!(dial.connect_again());
         stream = loop {
