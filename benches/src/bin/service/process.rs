@@ -30,7 +30,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// A lock server, on TCP and on the socket file [`Process::socket`].
+    /// A lock server, on TCP and on the socket file beside its data.
     pub(crate) fn lockspan() -> Result<Self, String> {
         Self::ours(|folder| vec![child::SERVE.to_owned(), folder.display().to_string()])
     }
