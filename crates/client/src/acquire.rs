@@ -239,7 +239,7 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
                 (pass, token)
             }
             None => {
-                let Acquire { place, has_swept, .. } = this;
+                let Self { place, has_swept, .. } = this;
                 match ready!(record.wait(K::MODE, place, has_swept, context)) {
                     Ok(entered) => entered,
                     Err(why) => {

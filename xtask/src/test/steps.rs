@@ -71,9 +71,7 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     // The service is measured beside them.
     tools::program("redis-server --version", "redis-server")?;
     tools::program("etcd --version", "etcd-server")?;
-    passed(
-        "rustfmt, clippy, cc, c++, openssl, nm, redis-cli, redis-py, node-redis, redis-server, etcd",
-    )
+    passed("rustfmt, clippy, cc, c++, openssl, nm, redis-cli, redis-py, node-redis, redis, etcd")
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {
