@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use lockspan_protocol::server::registry::{Registry, RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::{Listed, Output, Store};
-use lockspan_protocol::{Epoch, Group, GroupSet, Limits, SessionId, StoreId, TermRefusal, Tick};
+use lockspan_protocol::{
+    Epoch, Group, GroupSet, Limits, Seq, SessionId, StoreId, TermRefusal, Tick, Token,
+};
 use lockspan_wire::{ErrorCode, Event, Value};
 
 use super::seat::Seat;
@@ -69,9 +71,14 @@ impl Service {
     /// Serves everything, above every epoch that ever was, as soon as that is durable.
     pub(crate) fn take_all(&self, saved: Saved, work: &mut Work) -> Result<(), TermRefusal> {
         self.with_desk(work, |desk, now| {
+            // What the session drew in an earlier run is not known. A release that was meant for it
+            // must not end what is acquired now, so numbers go on above, packed as tokens are.
+            let first = saved.epoch.next().and_then(|epoch| Token::new(epoch, 0));
+            let first = first.map_or(Seq::NONE, |first| Seq(first.number().unsigned_abs()));
             for one in &saved.sessions {
                 if one.here {
                     let seat = Seat::new(one.session, one.ttl, one.handoff);
+                    seat.saw(first);
                     desk.seats.insert(one.session, seat);
                 } else {
                     desk.phantom = Some(*one);

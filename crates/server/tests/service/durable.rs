@@ -8,8 +8,9 @@ use lockspan_protocol::{
     ToServer, Token,
 };
 use lockspan_server::{Config, Data, Server, StartError};
+use lockspan_wire::Value;
 
-use crate::client::{Client, acquire, fresh, record, start, within};
+use crate::client::{Client, acquire, fresh, number, record, start, within, word};
 
 fn on(dir: &Path) -> Config {
     Config { data: Data::Dir(dir.to_owned()), ..fresh() }
@@ -293,5 +294,30 @@ async fn a_session_is_opened_again_under_the_same_id_while_it_is_open() {
     let open = ToServer::Open { ttl: Duration::from_secs(5), handoff: Handoff::Direct };
     node.tell(session, &open).await;
     assert!(matches!(node.heard().await, ToNode::Opened { .. }));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_from_before_a_restart_ends_nothing_that_was_granted_since() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "60000"]).await;
+    client.ask(&["LS.ACQUIRE", &session, "a:2", "W"]).await;
+    let held = client.ask(&["LS.ACQUIRE", &session, "a:1", "W"]).await;
+    let seq = number(&held, "seq").to_string();
+    drop(server);
+    client.closed().await;
+
+    let server = start(on(dir.path())).await;
+    let mut client = Client::new(&server).await;
+    // Its release was on the way when the server died, so it has nothing to tell of.
+    assert_eq!(client.ask(&["LS.REASSERTED", &session, "2", "0", "0"]).await, Value::OK);
+    let held = client.ask(&["LS.ACQUIRE", &session, "a:1", "W", "WAIT", "10000"]).await;
+    assert_eq!(word(&held, "status"), "granted");
+    // The answer to it never came: it is said again.
+    assert_eq!(client.ask(&["LS.RELEASE", &session, "a:1", &seq]).await, Value::Int(0));
+    let seen = client.ask(&["LS.INSPECT", "a:1"]).await;
+    assert_eq!(word(&seen, "state"), "alone", "{seen:?}");
     server.stop().await;
 }
