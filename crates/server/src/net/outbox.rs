@@ -29,6 +29,9 @@ use super::stream::Stream;
 /// Buffers that grew larger than this are not kept.
 const KEPT: usize = 64 << 10;
 
+/// What a reply costs that waits for an earlier one, beside its bytes: its slot and its buffer.
+const SLOT: usize = 96;
+
 /// The way to one client.
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -54,7 +57,7 @@ struct Inner {
     slots: VecDeque<Option<BytesMut>>,
     /// The number of the first of `slots`.
     first: u64,
-    /// Bytes in `slots`.
+    /// What `slots` that are known cost.
     held: usize,
     dirty: bool,
     writing: bool,
@@ -264,7 +267,7 @@ impl Inner {
         } else {
             let mut bytes = BytesMut::new();
             put_value(value, self.protocol, &mut bytes);
-            self.held += bytes.len();
+            self.held += SLOT + bytes.len();
             self.slots.push_back(Some(bytes));
         }
     }
@@ -274,10 +277,10 @@ impl Inner {
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return };
         let mut bytes = BytesMut::new();
         put_value(value, self.protocol, &mut bytes);
-        self.held += bytes.len();
+        self.held += SLOT + bytes.len();
         *slot = Some(bytes);
         while let Some(known) = self.slots.pop_front_if(|slot| slot.is_some()).flatten() {
-            self.held -= known.len();
+            self.held -= SLOT + known.len();
             self.buf.extend_from_slice(&known);
             self.first += 1;
         }
