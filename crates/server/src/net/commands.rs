@@ -166,6 +166,8 @@ impl Connection {
                 && let Some(seat) = reply::channel_session(&channel).and_then(|id| self.seat(id))
             {
                 seat.stop_listening(&self.outbox);
+                // The next `LS.TELL` has to be answered all the same.
+                self.told = None;
             }
             self.channels.retain(|known| *known != channel);
             let value = reply::unsubscribed(Some(channel), self.channels.len());
