@@ -18,6 +18,9 @@ use crate::net::outbox::Outbox;
 /// Replies that one connection may wait for.
 const WAITS_MAX: usize = 100_000;
 
+/// Commands that may wait for the same acquire: each of its answers looks at all of them.
+const SAME_MAX: usize = 64;
+
 /// What `LS.ACQUIRE` asks for.
 #[derive(Debug)]
 pub(crate) struct Wish {
@@ -91,6 +94,11 @@ impl Service {
         work: &mut Work,
     ) -> Result<Value, CommandError> {
         self.check_seat(seat, work)?;
+        if let Some(keep) = keep.filter(|&keep| keep <= seq) {
+            let text =
+                format!("LS.RELEASE: KEEP {} is not above {}; nothing was done", keep.0, seq.0);
+            return Err(CommandError::new(ErrorCode::Err, text));
+        }
         let shard = self.shard_of(record.group());
         self.with_shard(shard, work, |shard, now, work| {
             seat.saw(keep.unwrap_or(seq));
@@ -176,8 +184,12 @@ impl Service {
             }
             None => seat.next_seq(),
         };
+        if seat.asked(&record, seq) >= SAME_MAX {
+            let text = format!("{SAME_MAX} commands wait for {seq} already");
+            return Err(CommandError::new(ErrorCode::Limit, text));
+        }
         let slot = outbox.open_slot();
-        let asked = owners.clone();
+        let (asked, own) = (owners.clone(), slot.clone());
         let ask = Ask { slot, wait, mode, epoch, upgrade, owners: asked, timer: None };
         seat.ask(record.clone(), seq, ask);
         shard.counts.acquires += 1;
@@ -185,7 +197,12 @@ impl Service {
             ToServer::Acquire { record: record.clone(), mode, seq, epoch, upgrade, owners };
         match self.say(shard, seat, message, now, work) {
             Ok(()) => supersede(shard, seat, &record, work),
-            Err(why) => seat.refuse(&record, seq, &why.into(), work),
+            // Others that wait for the same number are still in line.
+            Err(why) => {
+                if let Some((ask, _)) = seat.unask(&record, seq, &own) {
+                    ask.answer(&why.into(), work);
+                }
+            }
         }
         Ok(())
     }

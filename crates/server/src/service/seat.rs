@@ -75,7 +75,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    fn answer(self, value: &Value, work: &mut Work) {
+    pub(super) fn answer(self, value: &Value, work: &mut Work) {
         work.patience_over.extend(self.timer);
         self.slot.fill(value, &mut work.dirty);
     }
@@ -162,6 +162,14 @@ impl Seat {
     /// A command waits for what becomes of this acquire.
     pub(super) fn ask(&self, record: Record, seq: Seq, ask: Ask) {
         self.lock().asks.entry((record, seq)).or_default().push(ask);
+    }
+
+    /// How many commands wait for what becomes of this acquire.
+    pub(super) fn asked(&self, record: &Record, seq: Seq) -> usize {
+        if !self.is_busy() {
+            return 0;
+        }
+        self.lock().asks.get(&(record.clone(), seq)).map_or(0, Vec::len)
     }
 
     /// Whether it matters here what becomes of an acquire.
@@ -375,13 +383,17 @@ impl Seat {
         inner.opens.drain(..).for_each(|slot| slot.fill(value, &mut work.dirty));
     }
 
-    /// `LS.REASSERT` has told of this seq.
-    pub(super) fn told(&self, epoch: Epoch, seq: Seq, group: Group) {
+    /// `LS.REASSERT` has told of this seq. No, if there are `max` already.
+    pub(super) fn told(&self, epoch: Epoch, seq: Seq, group: Group, max: usize) -> bool {
         let told = &mut self.lock().told;
         if told.0 != Some(epoch) {
             *told = (Some(epoch), BTreeMap::new());
         }
-        told.1.insert(seq, group);
+        let fits = told.1.len() < max || told.1.contains_key(&seq);
+        if fits {
+            told.1.insert(seq, group);
+        }
+        fits
     }
 
     /// How many seqs of these groups `LS.REASSERT` has told of, and their sum.

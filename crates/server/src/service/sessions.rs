@@ -92,10 +92,18 @@ impl Service {
         };
         let result = self.tell_table(seat, message, work);
         result.map_err(|why| CommandError::from(&why))?;
-        if let Some((epoch, seq, group)) = told {
-            seat.told(epoch, seq, group);
+        if let Some((epoch, seq, group)) = told
+            && !seat.told(epoch, seq, group, self.told_max())
+        {
+            let text = "LS.REASSERT: more was told than a session may have";
+            return Err(CommandError::new(ErrorCode::Limit, text));
         }
         Ok(())
+    }
+
+    /// Of so many seqs a session may tell: the tables have no more of it.
+    fn told_max(&self) -> usize {
+        self.limits.claims_per_session.saturating_mul(self.shards.len())
     }
 
     /// `LS.REASSERTED`: the totals of several terms are divided by what `LS.REASSERT` has told.

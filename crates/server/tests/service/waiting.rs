@@ -170,3 +170,50 @@ async fn commands_that_wait_for_each_other_are_refused() {
     assert_eq!(word(&one.reply().await, "status"), "granted");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_is_refused_leaves_others_of_its_number_in_line() {
+    let server = start(fresh()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let mut three = Client::new(&server).await;
+    let (a, b) = (one.open(&[]).await, two.open(&[]).await);
+    let held = one.ask(&["LS.ACQUIRE", &a, "a:1", "W"]).await;
+    let wait = ["LS.ACQUIRE", &b, "a:1", "W", "SEQ", "5", "WAIT", "forever"];
+    two.send(&wait).await;
+    until("it waits", || server.stats().claims == 2).await;
+    let owners: Vec<_> = (1..=65).map(|owner| owner.to_string()).collect();
+    let many = wait[..6].iter().copied();
+    let many: Vec<_> = many.chain(owners.iter().flat_map(|owner| ["OWNER", owner])).collect();
+    assert_eq!(three.refused(&many).await.0, ErrorCode::Limit);
+    // As many as wait for the same number are bounded too.
+    for _ in 1..64 {
+        three.send(&wait).await;
+    }
+    three.send(&wait).await;
+    three.send(&["LS.ACQUIRE", &b, "c:1", "W"]).await;
+    until("all have come", || server.stats().claims == 3).await;
+    let seq = number(&held, "seq").to_string();
+    one.ask(&["LS.RELEASE", &a, "a:1", &seq]).await;
+    assert_eq!(word(&two.reply().await, "status"), "granted");
+    for _ in 1..64 {
+        assert_eq!(word(&three.reply().await, "status"), "granted");
+    }
+    let Value::Error { code, .. } = three.reply().await else { panic!("one too many") };
+    assert_eq!(code, ErrorCode::Limit);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_kept_has_a_higher_number() {
+    let server = start(fresh()).await;
+    let mut one = Client::new(&server).await;
+    let a = one.open(&[]).await;
+    one.ask(&["LS.ACQUIRE", &a, "a:1", "W", "SEQ", "100"]).await;
+    for keep in ["50", "100"] {
+        let (code, text) = one.refused(&["LS.RELEASE", &a, "a:1", "100", "KEEP", keep]).await;
+        assert!(code == ErrorCode::Err && text.contains(keep), "{text}");
+    }
+    let seen = one.ask(&["LS.INSPECT", "a:1"]).await;
+    assert_eq!(word(&seen, "state"), "alone", "nothing was done");
+    server.stop().await;
+}
