@@ -18,6 +18,10 @@ use super::{Service, Work, shard_of};
 use crate::clock;
 use crate::store::Saved;
 
+/// An epoch is taken at each start, so storage that went back is not further behind than this. Who
+/// shows a higher one is wrong: epochs are numbered to 2^23, and the last of them is the end.
+const BEHIND_MAX: u32 = 1 << 16;
+
 /// What is behind the registry's lock.
 #[derive(Debug)]
 pub(super) struct Desk {
@@ -201,9 +205,12 @@ impl Service {
     /// A table can't go on with these groups in their epoch: they are taken again, above. The
     /// sessions that are open may re-assert what they had.
     fn behind(&self, desk: &mut Desk, now: Tick, groups: GroupSet, above: Epoch, work: &mut Work) {
-        let terms = desk.registry.terms().iter().filter(|term| term.epoch <= above);
+        let behind = |epoch: Epoch| above.number().checked_sub(epoch.number());
+        let is_behind = |epoch| behind(epoch).is_some_and(|epochs| epochs <= BEHIND_MAX);
+        let terms = desk.registry.terms().iter().filter(|term| is_behind(term.epoch));
         let groups = terms.fold(GroupSet::EMPTY, |all, term| all.or(term.groups.and(groups)));
         if groups.is_empty() {
+            tracing::debug!("a client has shown {above}: that is over, or can't have been");
             return;
         }
         tracing::warn!(

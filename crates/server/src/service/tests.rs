@@ -98,3 +98,12 @@ fn tables_share_the_groups() {
         assert!(least > Some(&0) && most <= Some(&(256_usize.div_ceil(shards))), "{seen:?}");
     }
 }
+
+#[test]
+fn an_epoch_that_can_not_have_been_does_not_end_the_service() {
+    let service = service(true);
+    let terms = service.terms();
+    behind(&service, GroupSet::ALL, &[8_388_607, 8_388_606, 1 << 20]);
+    assert_eq!(service.terms(), terms);
+    assert!(service.serves_all());
+}
