@@ -60,6 +60,7 @@ impl Service {
         self.check_seat(seat, work)?;
         let shard = self.shard_of(record.group());
         self.with_shard(shard, work, |shard, now, work| {
+            let seq = seat.present(&record, seq);
             let (holding, _) = shard.table.look_own(seat.id, &record);
             let held = holding.filter(|claim| claim.seq == seq);
             let Some((held, token)) = held.and_then(|it| it.token.map(|token| (it, token))) else {
@@ -94,13 +95,14 @@ impl Service {
         work: &mut Work,
     ) -> Result<Value, CommandError> {
         self.check_seat(seat, work)?;
-        if let Some(keep) = keep.filter(|&keep| keep <= seq) {
-            let text =
-                format!("LS.RELEASE: KEEP {} is not above {}; nothing was done", keep.0, seq.0);
-            return Err(CommandError::new(ErrorCode::Err, text));
-        }
         let shard = self.shard_of(record.group());
         self.with_shard(shard, work, |shard, now, work| {
+            let seq = seat.present(&record, seq);
+            if let Some(keep) = keep.filter(|&keep| keep <= seq) {
+                let text =
+                    format!("LS.RELEASE: KEEP {} is not above {}; nothing was done", keep.0, seq.0);
+                return Err(CommandError::new(ErrorCode::Err, text));
+            }
             seat.saw(keep.unwrap_or(seq));
             let (holding, waiting) = shard.table.look_own(seat.id, &record);
             let some = [holding, waiting].into_iter().flatten().any(|claim| claim.seq <= seq);
@@ -126,7 +128,7 @@ impl Service {
             seat.saw(seq);
             let (holding, waiting) = shard.table.look_own(seat.id, record);
             let some = [&holding, &waiting].into_iter().flatten().any(|claim| claim.seq <= seq);
-            let kept = self.withdraw(shard, seat, (record, seq), now, work)?;
+            let kept = self.withdraw(shard, seat, (record, seq, false), now, work)?;
             supersede(shard, seat, record, work);
             Ok(kept.unwrap_or_else(|| reply::ended(some)))
         })
@@ -134,11 +136,18 @@ impl Service {
 
     /// A connection has gone: what its commands waited for is withdrawn.
     pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
-        for (record, seq) in seat.forsaken(outbox, work) {
+        for (record, seq, base) in seat.forsaken(outbox, work) {
             let shard = self.shard_of(record.group());
             self.with_shard(shard, work, |shard, now, work| {
                 // If the group is not served, nothing waits there.
-                let _ = self.withdraw(shard, seat, (&record, seq), now, work);
+                let _ = self.withdraw(shard, seat, (&record, seq, base.is_some()), now, work);
+                // The client has not heard of the number that its read has now.
+                let (held, _) = shard.table.look_own(seat.id, &record);
+                if let (Some(base), Some(held)) = (base, held)
+                    && held.seq > seq
+                {
+                    seat.rename(&record, base, held.seq);
+                }
             });
         }
     }
@@ -152,7 +161,7 @@ impl Service {
             let kept = if shared {
                 None
             } else {
-                self.withdraw(shard, &seat, (&record, seq), now, work).ok().flatten()
+                self.withdraw(shard, &seat, (&record, seq, false), now, work).ok().flatten()
             };
             ask.slot.fill(&kept.unwrap_or(Value::Null), &mut work.dirty);
         });
@@ -190,7 +199,8 @@ impl Service {
         }
         let slot = outbox.open_slot();
         let (asked, own) = (owners.clone(), slot.clone());
-        let ask = Ask { slot, wait, mode, epoch, upgrade, owners: asked, timer: None };
+        let base = shard.table.look_own(seat.id, &record).0.filter(|_| upgrade).map(|it| it.seq);
+        let ask = Ask { slot, wait, mode, epoch, upgrade, base, owners: asked, timer: None };
         seat.ask(record.clone(), seq, ask);
         shard.counts.acquires += 1;
         let message =
@@ -212,14 +222,16 @@ impl Service {
         &self,
         shard: &mut Shard,
         seat: &Arc<Seat>,
-        (record, seq): (&Record, Seq),
+        (record, seq, upgrade): (&Record, Seq, bool),
         now: Tick,
         work: &mut Work,
     ) -> Result<Option<Value>, CommandError> {
         let own = shard.table.look_own(seat.id, record);
-        let upgrades = |claim: &ClaimView| claim.seq == seq;
+        let is_it = |claim: &ClaimView| claim.seq == seq;
         let read = match own {
-            (Some(read), Some(waiting)) if upgrades(&waiting) => Some(read),
+            (Some(read), Some(waiting)) if is_it(&waiting) => Some(read),
+            // The upgrade was granted meanwhile: it is a read again.
+            (Some(write), None) if upgrade && is_it(&write) => Some(write),
             _ => None,
         };
         let keep = read.as_ref().map(|read| {

@@ -34,7 +34,7 @@ pub(crate) struct Seat {
     ended: AtomicBool,
     /// The highest seq that was ever seen.
     last_seq: AtomicU64,
-    /// How many acquires have a command that waits or owners; changed under the lock.
+    /// How many acquires have a command that waits, owners or two numbers; changed under the lock.
     busy: AtomicUsize,
     inner: Mutex<Inner>,
 }
@@ -46,6 +46,8 @@ struct Inner {
     asks: BTreeMap<(Record, Seq), Vec<Ask>>,
     /// Who holds what was granted to commands that named owners.
     owners: BTreeMap<(Record, Seq), Vec<Owner>>,
+    /// Reads that go on under a number that nobody was told: the last one that was, and theirs.
+    renamed: BTreeMap<Record, (Seq, Seq)>,
     /// Commands that wait for the session to be open.
     opens: Vec<Slot>,
     /// The client has ended the session itself.
@@ -69,6 +71,8 @@ pub(crate) struct Ask {
     pub(crate) epoch: Epoch,
     /// The session reads the record meanwhile.
     pub(crate) upgrade: bool,
+    /// What it reads it as, if it is an upgrade.
+    pub(crate) base: Option<Seq>,
     pub(crate) owners: Vec<Owner>,
     /// What ends the wait in time.
     pub(crate) timer: Option<PatienceKey>,
@@ -190,6 +194,23 @@ impl Seat {
         }
     }
 
+    /// Nobody could be told that what was `old` has a new number: both mean it from now on.
+    pub(super) fn rename(&self, record: &Record, old: Seq, new: Seq) {
+        let renamed = &mut self.lock().renamed;
+        let old = renamed.get(record).map_or(old, |&(first, _)| first.min(old));
+        renamed.insert(record.clone(), (old, new));
+    }
+
+    /// The present number of what a client knows as `seq`.
+    pub(super) fn present(&self, record: &Record, seq: Seq) -> Seq {
+        if !self.is_busy() {
+            return seq;
+        }
+        let inner = self.lock();
+        let renamed = inner.renamed.get(record).filter(|(old, new)| (*old..*new).contains(&seq));
+        renamed.map_or(seq, |&(_, new)| new)
+    }
+
     /// This is what the session has at the record now. Commands that wait there for something
     /// else hear that a later acquire or a release has ended it.
     pub(super) fn supersede(
@@ -203,6 +224,9 @@ impl Seat {
         let all = || (record.clone(), Seq(0))..=(record.clone(), Seq(u64::MAX));
         let held = holding.map(|claim| claim.seq);
         inner.owners.extract_if(all(), |(_, seq), _| held != Some(*seq)).for_each(drop);
+        if inner.renamed.get(record).is_some_and(|&(_, new)| held != Some(new)) {
+            inner.renamed.remove(record);
+        }
         let reserved = holding.filter(|claim| claim.token.is_none());
         let in_line = [reserved, waiting].map(|claim| claim.map(|claim| claim.seq));
         let over = inner.asks.extract_if(all(), |(_, seq), _| !in_line.contains(&Some(*seq)));
@@ -235,12 +259,18 @@ impl Seat {
         Some((ask, shared))
     }
 
-    /// The acquires that only commands of this connection wait for: it has gone.
-    pub(super) fn forsaken(&self, outbox: &Arc<Outbox>, work: &mut Work) -> Vec<(Record, Seq)> {
+    /// The acquires that only commands of this connection wait for: it has gone. With each what the
+    /// session reads meanwhile, if it is an upgrade.
+    pub(super) fn forsaken(
+        &self,
+        outbox: &Arc<Outbox>,
+        work: &mut Work,
+    ) -> Vec<(Record, Seq, Option<Seq>)> {
         let mut inner = self.lock();
         inner.opens.retain(|slot| !slot.is_of(outbox));
         let mut gone = Vec::new();
         inner.asks.retain(|(record, seq), asks| {
+            let base = asks.iter().find_map(|ask| ask.base);
             asks.retain(|ask| {
                 let leaves = ask.slot.is_of(outbox);
                 if leaves {
@@ -249,7 +279,7 @@ impl Seat {
                 !leaves
             });
             if asks.is_empty() {
-                gone.push((record.clone(), *seq));
+                gone.push((record.clone(), *seq, base));
             }
             !asks.is_empty()
         });
@@ -449,7 +479,8 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let busy = self.inner.asks.len() + self.inner.owners.len();
+        let Inner { asks, owners, renamed, .. } = &*self.inner;
+        let busy = asks.len() + owners.len() + renamed.len();
         self.busy.store(busy, Ordering::Relaxed);
     }
 }

@@ -217,3 +217,22 @@ async fn what_is_kept_has_a_higher_number() {
     assert_eq!(word(&seen, "state"), "alone", "nothing was done");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_whose_upgrade_was_left_is_known_by_its_old_number() {
+    let server = start(fresh()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let (a, b) = (one.open(&[]).await, two.open(&[]).await);
+    let mine = one.ask(&["LS.ACQUIRE", &a, "a:1", "R"]).await;
+    two.ask(&["LS.ACQUIRE", &b, "a:1", "R"]).await;
+    let seq = number(&mine, "seq").to_string();
+    one.send(&["LS.CONVERT", &a, "a:1", &seq, "W", "WAIT", "forever"]).await;
+    until("it waits", || server.stats().claims == 3).await;
+    drop(one);
+    until("the upgrade is withdrawn", || server.stats().claims == 2).await;
+    let mut one = Client::new(&server).await;
+    assert_eq!(one.ask(&["LS.RELEASE", &a, "a:1", &seq]).await, Value::Int(1));
+    assert_eq!(one.ask(&["LS.RELEASE", &a, "a:1", &seq]).await, Value::Int(0));
+    until("the read is gone", || server.stats().claims == 1).await;
+    server.stop().await;
+}
