@@ -16,6 +16,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
     log::start(&settings);
     let config = settings.into_config().map_err(bad)?;
+    die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -24,6 +25,16 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// A defect that shows itself ends the process: started again, it recovers from its data. One that
+/// went on with a part of itself gone would answer nobody, and nobody would start it again.
+fn die_of_panics() {
+    let say = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        say(panic);
+        std::process::abort();
+    }));
 }
 
 async fn serve(config: Config) -> Result<ExitCode, Failure> {
