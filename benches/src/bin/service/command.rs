@@ -14,8 +14,12 @@ const TARGET: Target = Target::AtMost(2.0);
 pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     report.cell("A command under a lock");
     let what = "`lockspan run x:y -- true` against `flock FILE true`";
-    let Some(binary) = args.lockspan.as_ref().filter(|path| path.exists()) else {
-        report.absent(what, "not built: name the binary with --lockspan", TARGET);
+    let Some(binary) = args.lockspan.as_ref().filter(|path| path.is_file()) else {
+        let why = match &args.lockspan {
+            Some(path) => format!("not built: there is no {}", path.display()),
+            None => "not built: name the binary with --lockspan".to_owned(),
+        };
+        report.absent(what, &why, TARGET);
         return Ok(());
     };
     let server = Process::lockspan()?;

@@ -88,11 +88,11 @@ impl Report {
                 "**missed**"
             }
         };
-        let number = |value: f64| {
-            let places =
-                if unit == TIMES || value.abs() < 10.0 && value.fract() != 0.0 { 2 } else { 0 };
-            format!("{value:.places$}")
-        };
+        let is_whole = result.is_none_or(|it| {
+            unit != TIMES && [it.median, it.low, it.high].iter().all(|value| value.fract() == 0.0)
+        });
+        let places = if is_whole { 0 } else { 2 };
+        let number = |value: f64| format!("{value:.places$}");
         let shown = match result {
             None => "–".to_owned(),
             Some(Spread { median, low, high }) if low == high => {
