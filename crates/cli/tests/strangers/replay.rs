@@ -108,7 +108,11 @@ impl Replay {
 
 /// A push without the word that says when it was said: a revoke that is sent again has another.
 fn again(push: &[String]) -> Vec<&String> {
-    let at = push.iter().position(|line| line.ends_with("\"revoke\"")).map(|kind| kind + 3);
+    let at = match push.get(2) {
+        Some(kind) if kind.ends_with("\"revoke\"") => Some(5),
+        Some(kind) if kind.ends_with("\"keep\"") => Some(4),
+        _ => None,
+    };
     push.iter().enumerate().filter(|(line, _)| Some(*line) != at).map(|(_, line)| line).collect()
 }
 
