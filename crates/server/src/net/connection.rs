@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use lockspan_protocol::SessionId;
-use lockspan_wire::{Protocol, take_command};
+use lockspan_wire::{ErrorCode, Protocol, Value, take_command};
+use tokio::time::Instant;
 
 use super::Shared;
 use super::outbox::{Closed, Outbox};
@@ -15,6 +17,13 @@ use crate::service::{Seat, Work};
 
 /// How much is read at once.
 const READ: usize = 16 << 10;
+
+/// How long a client that has said goodbye is waited for: until all its commands are answered, and
+/// once more until it has read that.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether they are.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// With fewer sessions than this, it does not matter if some are over.
 const SEATS: usize = 64;
@@ -80,7 +89,51 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
             Err(_) => break,
         }
     }
+    if connection.quits {
+        connection.answer_rest().await;
+    }
     connection.leave();
+    if connection.quits && !connection.shared.service.is_halted() {
+        outbox.stream().end_writing();
+        // Past it, it had its time.
+        let _ = tokio::time::timeout(GOODBYE, read_away(&outbox, &mut buf)).await;
+    }
+    outbox.stream().shut_down();
+    connection.shared.peers.remove(outbox.id);
+}
+
+/// Reads what nobody wants until the client closes too: a socket that is closed with bytes to be
+/// read forgets what it had yet to send.
+async fn read_away(outbox: &Outbox, buf: &mut BytesMut) {
+    loop {
+        buf.clear();
+        buf.reserve(READ);
+        match outbox.stream().try_read(buf) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                if outbox.stream().readable().await.is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Until all is sent, and every reply is known; but not for ever.
+async fn sent(outbox: &Outbox) {
+    let deadline = Instant::now() + GOODBYE;
+    while !outbox.is_sent() && Instant::now() < deadline {
+        if outbox.is_blocked() {
+            let ready = tokio::time::timeout_at(deadline, outbox.stream().writable());
+            if let Ok(Ok(())) = ready.await {
+                outbox.unblock();
+            }
+        } else {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
 }
 
 impl Connection {
@@ -106,8 +159,34 @@ impl Connection {
         work.dirty.flush();
     }
 
+    /// The client has said its last: sends what it is still to be told. A command that waits for too
+    /// long is answered by an error, so that the replies after it go out too.
+    async fn answer_rest(&mut self) {
+        sent(&self.outbox).await;
+        if !self.outbox.is_sent() {
+            let mut work = Work::default();
+            self.forsake(&mut work);
+            let text = "the connection ends before this was answered; it is withdrawn";
+            self.outbox.fill_open(&Value::error(ErrorCode::Err, text), &mut work.dirty);
+            work.dirty.flush();
+            sent(&self.outbox).await;
+        }
+    }
+
+    /// What its commands wait for is withdrawn.
+    fn forsake(&mut self, work: &mut Work) {
+        let service = &self.shared.service;
+        for seat in self.seats.drain().map(|(_, seat)| seat) {
+            seat.stop_listening(&self.outbox);
+            if !service.is_halted() {
+                service.forsake(&seat, &self.outbox, work);
+                service.finish(work);
+            }
+        }
+    }
+
     /// The client has gone. Its sessions live on; only what its commands waited for is withdrawn.
-    fn leave(mut self) {
+    fn leave(&mut self) {
         let service = &self.shared.service;
         if self.outbox.closed() == Some(Closed::Slow) {
             service.meters.slow_readers.add(1);
@@ -118,17 +197,9 @@ impl Connection {
             );
         }
         self.outbox.close();
-        self.outbox.stream().shut_down();
         let mut work = Work::default();
-        for seat in self.seats.drain().map(|(_, seat)| seat) {
-            seat.stop_listening(&self.outbox);
-            if !service.is_halted() {
-                service.forsake(&seat, &self.outbox, &mut work);
-                service.finish(&mut work);
-            }
-        }
+        self.forsake(&mut work);
         work.dirty.flush();
-        self.shared.peers.remove(self.outbox.id);
     }
 
     /// The seat of a session, if it has one.

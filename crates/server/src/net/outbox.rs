@@ -138,6 +138,15 @@ impl Outbox {
         Slot { outbox: Arc::clone(self), number, protocol: inner.protocol }
     }
 
+    /// Every reply that is not known yet is this one.
+    pub(crate) fn fill_open(self: &Arc<Self>, value: &Value, dirty: &mut Dirty) {
+        self.change(dirty, |inner| {
+            let open = inner.slots.iter().zip(inner.first..).filter(|(slot, _)| slot.is_none());
+            let open: Vec<_> = open.map(|(_, number)| number).collect();
+            open.into_iter().for_each(|number| inner.fill(number, inner.protocol, value));
+        });
+    }
+
     /// How many replies are not known yet, or wait for one that is not.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().slots.len()
