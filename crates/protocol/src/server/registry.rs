@@ -210,6 +210,13 @@ impl Registry {
         })
     }
 
+    /// When the session's lease ends, if it is open.
+    #[must_use]
+    pub fn lease_end(&self, session: SessionId) -> Option<Tick> {
+        let known = self.sessions.get(&session);
+        known.filter(|known| known.state == State::Open).map(|known| known.until)
+    }
+
     /// What is served now.
     #[must_use]
     pub fn terms(&self) -> &[Term] {

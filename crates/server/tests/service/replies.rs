@@ -1,6 +1,9 @@
 //! Replies: in the version of their command, before a connection ends, and never more than is true.
 
-use lockspan_wire::{ErrorCode, Value};
+use std::time::Duration;
+
+use lockspan_protocol::{Handoff, SessionId, ToNode, ToServer};
+use lockspan_wire::{ErrorCode, Event, Value};
 
 use crate::client::{Client, fresh, number, start, until, word};
 
@@ -72,5 +75,44 @@ async fn the_last_word_is_read_although_more_was_sent_than_is_looked_at() {
     let Value::Error { text, .. } = client.reply().await else { panic!("not an error") };
     assert!(text.starts_with("Protocol error"), "{text}");
     client.closed().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_opened_again_is_told_what_is_left_of_its_lease() {
+    let server = start(fresh()).await;
+    let mut client = Client::new(&server).await;
+    let open = ["LS.OPEN", "LEASE", "30000", "SESSION", "7"];
+    assert_eq!(number(&client.ask(&open).await, "lease-ms"), 30_000);
+    let left = |sessions: Value| match sessions {
+        Value::Array(all) => number(&all[0], "left-ms"),
+        other => panic!("no list: {other:?}"),
+    };
+    let mut before = 30_000;
+    while before > 29_990 {
+        before = left(client.ask(&["LS.SESSIONS"]).await);
+    }
+    let told = number(&client.ask(&open).await, "lease-ms");
+    let after = left(client.ask(&["LS.SESSIONS"]).await);
+    assert!((after..=before).contains(&told), "{told} is not between {after} and {before}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_listens_hears_that_a_session_is_open_although_a_command_asked() {
+    let server = start(fresh()).await;
+    let (mut node, mut client) = (Client::new(&server).await, Client::new(&server).await);
+    let (session, ttl) = (SessionId(7), Duration::from_secs(30));
+    let open = ToServer::Open { ttl, handoff: Handoff::Direct };
+    node.tell(session, &open).await;
+    assert!(matches!(node.heard().await, ToNode::Opened { .. }));
+    let again = ["LS.OPEN", "LEASE", "30000", "SESSION", "7", "EVENTS", "push"];
+    assert_eq!(number(&client.ask(&again).await, "session"), 7);
+    assert!(matches!(node.heard().await, ToNode::Opened { .. }));
+    let (replies, events) = client.settle().await;
+    assert_eq!((replies, events), (vec![], vec![]), "the reply has said it");
+    node.tell(session, &open).await;
+    let opened = |event| matches!(event, Event::Node(ToNode::Opened { .. }));
+    assert!(opened(client.event().await.1), "here it is an event");
     server.stop().await;
 }
