@@ -1,11 +1,11 @@
 //! One connection: read what is there, carry out every whole command in it, write once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockspan_protocol::SessionId;
 use lockspan_wire::{ErrorCode, Protocol, Value, take_command};
 use tokio::time::Instant;
@@ -40,8 +40,10 @@ pub(super) struct Connection {
     pub(super) last: Option<Arc<Seat>>,
     /// The session of the last `LS.TELL`; its events come here.
     pub(super) told: Option<SessionId>,
-    /// Channels that were subscribed.
-    pub(super) channels: Vec<Bytes>,
+    /// The sessions whose channels were subscribed.
+    pub(super) channels: BTreeSet<SessionId>,
+    /// With so many, those that are over are forgotten.
+    pub(super) channels_max: usize,
     /// The client has said goodbye, or what can't be understood.
     pub(super) quits: bool,
 }
@@ -57,7 +59,8 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
         seats: HashMap::new(),
         last: None,
         told: None,
-        channels: Vec::new(),
+        channels: BTreeSet::new(),
+        channels_max: SEATS,
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
@@ -219,6 +222,16 @@ impl Connection {
             }
         }
         found
+    }
+
+    /// The channel of a session is subscribed.
+    pub(super) fn add_channel(&mut self, session: SessionId) {
+        self.channels.insert(session);
+        if self.channels.len() > self.channels_max {
+            let seats = &self.seats;
+            self.channels.retain(|id| seats.get(id).is_some_and(|seat| seat.is_alive()));
+            self.channels_max = SEATS.max(2 * self.channels.len());
+        }
     }
 
     pub(super) fn remember(&mut self, seat: &Arc<Seat>) {

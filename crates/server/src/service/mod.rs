@@ -77,7 +77,7 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::stats::{Meters, Stats};
 use crate::store::Storage;
-pub(crate) use acquire::Wish;
+pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use patience::Patiences;
 pub(crate) use seat::Seat;

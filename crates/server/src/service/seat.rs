@@ -459,7 +459,8 @@ impl Seat {
         if !inner.closed {
             Self::announce(&inner, self.id, &Event::Node(ToNode::NoSession), work);
         }
-        inner.listeners.clear();
+        // Connections may know it for as long as they live.
+        *inner = Inner { closed: inner.closed, ..Inner::default() };
     }
 
     fn lock(&self) -> Locked<'_> {
