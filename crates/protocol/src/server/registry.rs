@@ -21,6 +21,7 @@
 //!   [`Output::Left`], and is never extended again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use super::{Listed, Output, Store};
@@ -211,7 +212,17 @@ impl Registry {
 
     /// The sessions that are open with this server.
     pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
-        let open = self.sessions.iter().filter(|(_, session)| session.state == State::Open);
+        self.open_sessions_after(None)
+    }
+
+    /// Those with an id above this one, by their ids.
+    pub fn open_sessions_after(
+        &self,
+        after: Option<SessionId>,
+    ) -> impl Iterator<Item = SessionView> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let known = self.sessions.range((from, Bound::Unbounded));
+        let open = known.filter(|(_, session)| session.state == State::Open);
         open.map(|(&session, known)| SessionView {
             session,
             ttl: known.ttl,

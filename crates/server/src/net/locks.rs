@@ -189,7 +189,7 @@ impl Connection {
                     service.locks(cursor, count, |record| wanted(record.as_bytes()));
                 reply::locks(next, &views)
             }
-            Command::Sessions => reply::sessions(&service.sessions()),
+            Command::Sessions { after, count } => reply::sessions(&service.sessions(after, count)),
             Command::Slots => {
                 let address = self.shared.addresses.first().map(Address::to_string);
                 reply::slots(&service.terms(), &address.unwrap_or_default())
