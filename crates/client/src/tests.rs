@@ -196,6 +196,27 @@ fn readers_go_first_only_if_they_waited_when_a_writer_left() {
     assert!(reading.as_mut().poll(&mut context).is_ready(), "the reader is next");
 }
 
+#[test]
+fn records_that_are_given_back_are_free_before_the_last_of_very_many_is() {
+    let runtime = Runtime::new().unwrap();
+    let (locks, record) = connect(&runtime, "many");
+    let (there, _) = connect(&runtime, "many");
+    for number in 0..200 {
+        let one = locks.record("many", number.to_string()).unwrap();
+        drop(one.blocking_write().unwrap());
+    }
+    let all = record.node().entries.which(|entry| entry.name != *record.name());
+    let (first, last) = (all[0].name.clone(), Arc::clone(&all[all.len() - 1]));
+    // The node comes to the last one, and not past it.
+    let line = lock(&last.line);
+    let giving = thread::spawn(move || locks.give_back_idle());
+    let theirs = there.record(first.datatype(), first.id()).unwrap();
+    // Long before the lease of the node that stands still is over.
+    elsewhere(move || theirs.blocking_write_timeout(SOON / 4).map(drop)).unwrap();
+    drop(line);
+    giving.join().unwrap();
+}
+
 /// Waits until something is so.
 fn until(is_so: impl Fn() -> bool) {
     let late = Instant::now() + SOON;
