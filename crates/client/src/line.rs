@@ -93,8 +93,8 @@ pub(crate) struct Line {
     upgrader: Option<(Place, Waiter)>,
     answers: BTreeMap<Place, Answer>,
     last_place: Place,
-    /// The last to leave was a writer: readers are next.
-    after_writer: bool,
+    /// The readers up to this place waited when a writer left: they are next.
+    after_writer: Place,
     /// What the cache knows.
     pub(crate) wanted: Option<Wanted>,
     /// Holders that have named an owner.
@@ -183,7 +183,7 @@ impl Line {
 
     /// A writer has gone out.
     pub(crate) fn writer_left(&mut self) {
-        self.after_writer = true;
+        self.after_writer = self.last_place;
     }
 
     /// A holder that had named an owner has gone out.
@@ -213,7 +213,7 @@ impl Line {
         match (reader, writer) {
             (reader, None) => reader,
             (None, writer) => writer.filter(|_| inside.is_empty()),
-            (Some(reader), Some(_)) if self.after_writer => Some(reader),
+            (Some(reader), Some(_)) if reader.0 <= self.after_writer => Some(reader),
             (Some(reader), Some(writer)) if reader.0 < writer.0 => Some(reader),
             (Some(_), writer) => writer.filter(|_| inside.is_empty()),
         }
@@ -289,8 +289,6 @@ impl Line {
             drain.stay.turn(look.now);
         }
         let Some(waiter) = self.give_up(place) else { return false };
-        // The readers that waited when the writer left go in together; the flag ends with the last.
-        self.after_writer &= mode == Mode::Read && !self.readers.is_empty();
         self.let_in(place, waiter, (pass, opened.token), wakes);
         true
     }
@@ -343,7 +341,7 @@ impl Line {
         self.opened = None;
         self.drain = None;
         self.reported = None;
-        self.after_writer = false;
+        self.after_writer = 0;
         self.named.clear();
         self.wanted.take_if(|wanted| wanted.upgrade);
         if let Some((place, waiter)) = self.upgrader.take() {

@@ -42,6 +42,9 @@ use crate::way::Way;
 /// So few unanswered wants are sent one by one, for each to be fast; more are sent together.
 const FEW: usize = 2;
 
+/// So many records are given back with the core locked; then others may have it.
+const GIVEN_BACK_AT_ONCE: usize = 64;
+
 /// The one server of a node.
 pub(crate) const SERVER: ServerId = ServerId(0);
 
@@ -326,12 +329,14 @@ impl Node {
     }
 
     fn give_back(&self, entries: &[Arc<Entry>]) {
-        self.with_core(|node, core, wakes| {
-            for entry in entries {
-                node.settle_entry(core, entry, true, wakes);
-                node.work_off(core, wakes);
-            }
-        });
+        for part in entries.chunks(GIVEN_BACK_AT_ONCE) {
+            self.with_core(|node, core, wakes| {
+                for entry in part {
+                    node.settle_entry(core, entry, true, wakes);
+                    node.work_off(core, wakes);
+                }
+            });
+        }
     }
 
     /// Ends the sessions: nothing is held or wanted after this.

@@ -78,7 +78,7 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::stats::{Meters, Stats};
 use crate::store::Storage;
-pub(crate) use acquire::Wish;
+pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use patience::Patiences;
 use places::Places;

@@ -190,8 +190,13 @@ pub enum Command {
         /// Names to show, with `*` and `?`.
         pattern: Option<Bytes>,
     },
-    /// `LS.SESSIONS`.
-    Sessions,
+    /// `LS.SESSIONS [AFTER session] [COUNT n]`.
+    Sessions {
+        /// Only those with an id above this one.
+        after: Option<SessionId>,
+        /// At most so many.
+        count: usize,
+    },
     /// `LS.SLOTS`.
     Slots,
     /// `CLUSTER SLOTS`.
