@@ -44,6 +44,7 @@ mod check;
 mod entry;
 mod link;
 mod local;
+mod records;
 mod recovery;
 mod refusal;
 mod remote;
@@ -55,8 +56,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ask::Over;
-use entry::{Records, Want};
+use entry::Want;
 use link::Links;
+use records::Records;
 use recovery::Recovery;
 use remote::Grant;
 use route::Routes;
@@ -130,6 +132,13 @@ pub enum Input {
     },
     /// No local thread has used the record for a while: it may go back.
     GiveBack {
+        /// What.
+        record: Record,
+    },
+    /// Nobody holds the record on this node, and none enters: it goes back at once. As
+    /// [`Input::GiveBack`] and [`Input::Drained`] in one; nothing, if the record is wanted or
+    /// drains.
+    Return {
         /// What.
         record: Record,
     },
@@ -283,7 +292,7 @@ impl LockCache {
             next_session: config.first_session,
             links: Links::default(),
             routes: Routes::default(),
-            records: Records::default(),
+            records: Records::new(config.first_session.0),
             recoveries: Vec::new(),
             deferred: BTreeMap::new(),
             config,
@@ -316,6 +325,7 @@ impl LockCache {
             Input::Drained { record } => self.drained(now, &record, out)?,
             Input::Busy { record, holders, waits } => self.busy(&record, holders, waits, out)?,
             Input::GiveBack { record } => self.give_back(&record, out),
+            Input::Return { record } => self.give_back_now(&record, out),
             Input::Close => self.close(out),
             Input::Tick => self.send_again(now, out),
         }
