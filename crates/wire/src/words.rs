@@ -188,6 +188,17 @@ impl Words for Text {
     }
 }
 
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// A number in decimal, without an allocation.
 pub(crate) struct Digits {
     bytes: [u8; 20],
@@ -197,12 +208,20 @@ pub(crate) struct Digits {
 impl Digits {
     pub(crate) fn of(mut number: u64) -> Self {
         let mut digits = Self { bytes: [0; 20], start: 20 };
+        // Four at a time, each by a division of a small number.
+        while number >= 10_000 {
+            let four = (number % 10_000) as u32;
+            number /= 10_000;
+            digits.start -= 4;
+            let room = &mut digits.bytes[digits.start..digits.start + 4];
+            room[..2].copy_from_slice(&PAIRS[(four / 100) as usize]);
+            room[2..].copy_from_slice(&PAIRS[(four % 100) as usize]);
+        }
         while number >= 100 {
-            let two = (number % 100) as u8;
-            number /= 100;
             digits.start -= 2;
-            digits.bytes[digits.start] = b'0' + two / 10;
-            digits.bytes[digits.start + 1] = b'0' + two % 10;
+            let room = &mut digits.bytes[digits.start..digits.start + 2];
+            room.copy_from_slice(&PAIRS[(number % 100) as usize]);
+            number /= 100;
         }
         if number >= 10 {
             digits.start -= 1;

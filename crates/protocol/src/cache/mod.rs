@@ -335,14 +335,13 @@ impl LockCache {
     /// When [`Input::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
-        let recovery = self.recoveries.iter().map(Recovery::next_deadline).min();
-        let others = [
-            self.links.next_deadline(),
-            self.records.next_resend(),
-            self.routes.locate_at(),
-            recovery,
-        ];
-        others.into_iter().flatten().min()
+        let never = Tick(u64::MAX);
+        let first = |a: Tick, b: Option<Tick>| b.map_or(a, |b| a.min(b));
+        let mut next = first(never, self.links.next_deadline());
+        next = first(next, self.records.next_resend());
+        next = first(next, self.routes.locate_at());
+        next = self.recoveries.iter().map(Recovery::next_deadline).fold(next, Tick::min);
+        (next != never).then_some(next)
     }
 
     /// Whether a local thread may begin to use the record in this mode without a message.
