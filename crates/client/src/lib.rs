@@ -39,6 +39,7 @@ mod locks;
 mod memory;
 mod node;
 mod options;
+mod places;
 mod record;
 mod stats;
 mod stream;

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::Shared;
 use super::outbox::{Closed, Outbox};
 use super::peers::Peer;
+use crate::clock;
 use crate::service::{Seat, Work};
 
 /// How much is read at once.
@@ -143,7 +144,7 @@ impl Connection {
     /// Carries out every whole command, then sends all that came of it.
     fn read(&mut self, buf: &mut BytesMut) {
         let shared = Arc::clone(&self.shared);
-        let mut work = Work::default();
+        let mut work = Work::at(clock::now());
         let mut commands = 0;
         while !self.quits {
             match take_command(buf, &shared.config.wire) {

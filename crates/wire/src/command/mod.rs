@@ -16,6 +16,8 @@ use lockspan_protocol::{
 use crate::limits::Protocol;
 
 pub use take::take_command;
+#[cfg(test)]
+pub(crate) use take::take_long;
 
 /// One command, its arguments read and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
