@@ -7,7 +7,7 @@
 //! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
-//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart; not extended | re-assert |
+//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart, not more | re-assert |
 //! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
 //! | Former | yes, another server's | the same | be spoken for |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |

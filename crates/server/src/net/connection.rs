@@ -163,8 +163,8 @@ impl Connection {
         work.dirty.flush();
     }
 
-    /// The client has said its last: sends what it is still to be told. A command that waits for too
-    /// long is answered by an error, so that the replies after it go out too.
+    /// The client has said its last: sends what it is still to be told. A command that waits for
+    /// too long is answered by an error, so that the replies after it go out too.
     async fn answer_rest(&mut self) {
         sent(&self.outbox).await;
         if !self.outbox.is_sent() {

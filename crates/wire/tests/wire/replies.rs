@@ -100,7 +100,10 @@ fn of_records() {
          :12 $7 revoked $1 R $7 waiters *1 %4 $7 session :8 $3 seq :1 $4 mode $1 R $6 ticket :9 "
     );
     assert_eq!(shown(&reply::record(&view)), record);
-    assert_eq!(shown(&reply::locks(17, &[view.clone()])), format!("*2 $2 17 *1 {record}"));
+    assert_eq!(
+        shown(&reply::locks(17, std::slice::from_ref(&view))),
+        format!("*2 $2 17 *1 {record}")
+    );
     let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
     let more = "$12 more-holders :3 $12 more-waiters :4 ";
     assert_eq!(shown(&reply::record(&cut)), record.replace("%6 ", "%8 ") + more);

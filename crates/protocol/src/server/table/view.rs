@@ -125,8 +125,8 @@ impl LockTable {
 
     /// Looks at up to `steps` places from the place `from` on, for those who page through a table
     /// that lives: the records there, each with its place, and where to go on, if there is more. A
-    /// record that is there all the time is seen once. A page ends when it has seen `claims`, and no
-    /// record shows more of them, so that neither its size nor its work depends on how many wait.
+    /// record that is there all the time is seen once. A page ends when it has seen `claims`, and
+    /// no record shows more, so that neither its size nor its work depends on how many wait.
     #[must_use]
     pub fn page(
         &self,
