@@ -10,7 +10,7 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::thread::available_parallelism;
+use std::thread::{available_parallelism, yield_now};
 use std::time::Duration;
 
 use lockspan_protocol::Tick;
@@ -54,9 +54,12 @@ impl Attention {
     }
 
     /// Whether to go on looking. Once it is not, [`Attention::heard`] says when to begin again.
+    /// Whoever else wants this processor has it first: they may be the ones that are waited for.
     pub fn goes_on(&self, now: Tick) -> bool {
         let goes_on = now.since(Tick(self.last.load(Ordering::Relaxed))) < MOMENT;
-        if !goes_on {
+        if goes_on {
+            yield_now();
+        } else {
             self.looks.store(false, Ordering::Relaxed);
         }
         goes_on
