@@ -18,6 +18,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let config = settings.into_config().map_err(bad)?;
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(lockspan_server::threads())
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;

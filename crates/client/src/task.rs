@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::Tick;
-use lockspan_wire::{FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{Attention, FromServer, Value, WireLimits, put_command, take_from_server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -274,6 +274,8 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
     let mut swept = Instant::now();
     let mut last_heard = clock::now();
     let mut was_open = false;
+    let attention = Attention::of_threads(node.runtime.metrics().num_workers());
+    let mut looks = false;
     let mut alarm = std::pin::pin!(sleep(Duration::ZERO));
     loop {
         tokio::select! {
@@ -281,10 +283,16 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 ready?;
                 let end = read(stream, &mut heard)?;
                 last_heard = clock::now();
+                looks |= attention.as_ref().is_some_and(|it| it.heard(last_heard));
                 hear(node, &mut heard)?;
                 if end == Read::End {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
+            }
+            // Everybody else of this runtime has a turn, then the sockets are looked at.
+            () = tokio::task::yield_now(), if looks => {
+                looks = attention.as_ref().is_some_and(|it| it.goes_on(clock::now()));
+                continue;
             }
             ready = stream.writable(), if is_stuck => {
                 ready?;
@@ -355,7 +363,9 @@ pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
     if !outbox.put_bytes(&ping) {
         return Err(CloseUnknown);
     }
-    node.bell.notify_one();
+    if outbox.write() {
+        node.bell.notify_one();
+    }
     let patience = {
         let _runtime = node.runtime.enter();
         sleep(PATIENCE)

@@ -39,7 +39,7 @@ use std::sync::{Mutex, MutexGuard};
 
 pub use config::{Address, BadAddress, Config, DEFAULT_PORT, Data};
 pub use error::StartError;
-pub use server::Server;
+pub use server::{Server, threads};
 pub use stats::Stats;
 
 /// Locks. A thread that died inside has left behind what nobody should go on with: then this dies

@@ -11,11 +11,20 @@ use tokio::task::JoinHandle;
 use crate::config::{Address, Config, Data};
 use crate::error::StartError;
 use crate::net::Shared;
+use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::service::{Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage};
+
+/// How many threads a runtime for a server should have: half of the processors, since its clients
+/// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
+#[must_use]
+pub fn threads() -> usize {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    (processors / 2).max(1)
+}
 
 /// A running server. Dropping it ends it at once, as if its process had been killed;
 /// [`Server::stop`] lets its clients know first. Either way its sessions stay in the data
@@ -63,6 +72,7 @@ impl Server {
         let shared = Arc::new(Shared {
             service: Arc::clone(&service),
             peers: Peers::default(),
+            vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
             started: Instant::now(),
@@ -94,6 +104,14 @@ impl Server {
         for listener in listeners {
             tracing::debug!("listening on {}", listener.address);
             tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
+        }
+        if shared.vigil.is_some() {
+            let shared = Arc::clone(&shared);
+            tasks.push(tokio::spawn(async move {
+                if let Some(vigil) = &shared.vigil {
+                    vigil.keep().await;
+                }
+            }));
         }
         if let Some(idle) = shared.config.idle_exit {
             tasks.push(tokio::spawn(exit_when_idle(Arc::downgrade(&server.running), idle)));

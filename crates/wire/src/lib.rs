@@ -25,9 +25,11 @@
 //! | `tell`, `event` | the messages between nodes and servers |
 //! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
 //! | `reply` | what they are answered |
+//! | `attention` | when either end keeps looking for the next message |
 
 #![forbid(unsafe_code)]
 
+mod attention;
 mod command;
 mod error;
 mod event;
@@ -40,6 +42,7 @@ mod tell;
 mod value;
 mod words;
 
+pub use attention::Attention;
 pub use command::{ClientCommand, Command, Events, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};

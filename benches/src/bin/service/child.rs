@@ -31,7 +31,10 @@ pub(crate) fn socket(folder: &Path) -> PathBuf {
 pub(crate) fn run(words: &[String]) -> Result<(), String> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |word: &str| word.parse::<usize>().map_err(say);
-    let runtime = timing::wide_runtime()?;
+    let runtime = match words.first() {
+        Some(&HOLD) => timing::wide_runtime()?,
+        _ => timing::server_runtime()?,
+    };
     match words[..] {
         [SERVE, folder] => runtime.block_on(serve(Path::new(folder))),
         [ECHO, request, reply] => runtime.block_on(echo(number(request)?, number(reply)?)),

@@ -64,6 +64,12 @@ pub(crate) fn lone_runtime() -> Result<Runtime, String> {
     Builder::new_current_thread().enable_all().build().map_err(crate::say)
 }
 
+/// A runtime as `lockspan serve` has it; what is measured beside it has the same.
+pub(crate) fn server_runtime() -> Result<Runtime, String> {
+    let threads = lockspan_server::threads();
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build().map_err(crate::say)
+}
+
 /// A runtime with a thread for each processor.
 pub(crate) fn wide_runtime() -> Result<Runtime, String> {
     Builder::new_multi_thread().enable_all().build().map_err(crate::say)

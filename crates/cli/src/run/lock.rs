@@ -24,23 +24,30 @@ enum Guard {
     Write(OwnedWriteGuard),
 }
 
-/// Connects and asks for the lock, until a signal to end comes.
-pub(crate) async fn acquire(args: &RunArgs, signals: &mut Signals) -> Result<Held, Failure> {
+/// Connects, until a signal to end comes.
+pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Locks, Failure> {
     let url = &args.service.url;
-    let ended = |signal: Signal| {
-        let text = format!("ended by a signal before {} was granted", args.record);
-        Failure::new(exit::of_signal(signal.as_raw()), text)
-    };
-    let connect = Options::new().lease(args.lease).name("lockspan run").connect(url);
-    let locks = tokio::select! {
-        locks = connect => locks.map_err(|bad| {
+    // Nothing is taken a second time. What is not cached is free for others as soon as it is let
+    // go, before the end of the session is durable.
+    let options = Options::new().lease(args.lease).name("lockspan run").caching(false);
+    tokio::select! {
+        locks = options.connect(url) => locks.map_err(|bad| {
             Failure::new(exit::UNAVAILABLE, format!("can't connect to {url}: {bad}"))
-        })?,
-        signal = signals.next_end() => return Err(ended(signal)),
-    };
+        }),
+        signal = signals.next_end() => Err(ended(args, signal)),
+    }
+}
+
+/// Asks for the lock, until a signal to end comes.
+pub(crate) async fn acquire(
+    locks: Locks,
+    args: &RunArgs,
+    signals: &mut Signals,
+) -> Result<Held, Failure> {
     let guard = tokio::select! {
+        biased;
         guard = ask(&locks, args) => guard,
-        signal = signals.next_end() => Err(ended(signal)),
+        signal = signals.next_end() => Err(ended(args, signal)),
     };
     match guard {
         Ok(guard) => Ok(Held { locks, guard }),
@@ -50,6 +57,11 @@ pub(crate) async fn acquire(args: &RunArgs, signals: &mut Signals) -> Result<Hel
             Err(bad)
         }
     }
+}
+
+fn ended(args: &RunArgs, signal: Signal) -> Failure {
+    let text = format!("ended by a signal before {} was granted", args.record);
+    Failure::new(exit::of_signal(signal.as_raw()), text)
 }
 
 async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {

@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::thread;
 
 use rustix::process::Pid;
 
@@ -32,14 +31,15 @@ use terminal::Terminal;
 /// Runs the command.
 pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
     let system = |bad: io::Error| Failure::new(exit::SYSTEM, format!("can't start: {bad}"));
-    // Starting a process takes about as long as asking for a lock, so do both at once.
-    let guardian = thread::Builder::new().spawn(Guardian::start).map_err(system)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(system)?;
     let code = runtime.block_on(async {
         let mut signals = Signals::new().map_err(system)?;
-        let held = lock::acquire(&args, &mut signals).await;
-        let guardian = guardian.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
+        let locks = lock::connect(&args, &mut signals).await?;
+        // The lock is asked for first: the service makes the session durable while we are busy with
+        // the guardian, which takes about as long.
+        let asking = lock::acquire(locks, &args, &mut signals);
+        let (held, guardian) = tokio::join!(asking, async { Guardian::start() });
         let (held, mut guardian) = match (held, guardian) {
             (Ok(held), Ok(guardian)) => (held, guardian),
             (Ok(held), Err(bad)) => {

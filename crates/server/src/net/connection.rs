@@ -88,7 +88,10 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
         buf.reserve(READ);
         match stream.try_read(&mut buf) {
             Ok(0) => break,
-            Ok(_) => connection.read(&mut buf),
+            Ok(_) => {
+                connection.shared.vigil.as_ref().inspect(|vigil| vigil.heard());
+                connection.read(&mut buf);
+            }
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => break,
         }

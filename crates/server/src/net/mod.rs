@@ -1,5 +1,6 @@
 //! Sockets: listeners, one task for each connection, and the commands that clients send.
 
+pub(crate) mod attention;
 mod commands;
 mod connection;
 mod glob;
@@ -15,6 +16,7 @@ use std::time::Instant;
 
 use crate::config::{Address, Config};
 use crate::service::Service;
+use attention::Vigil;
 use peers::Peers;
 
 /// What every connection of a server knows.
@@ -23,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     pub(crate) config: Config,
     pub(crate) peers: Peers,
+    pub(crate) vigil: Option<Vigil>,
     /// Where the server listens.
     pub(crate) addresses: Vec<Address>,
     /// 40 hexadecimal digits, drawn for this run.
