@@ -1,6 +1,5 @@
 //! Whether a node keeps what others wait for: after a drain at most so many turns begin, and none
-//! after its time. A drain that asks for something else than the one before begins anew; one that
-//! repeats it does not.
+//! after its time. A drain that asks for something else than the one before goes on with its stay.
 
 use std::collections::BTreeMap;
 
@@ -29,9 +28,7 @@ impl Stays {
 
     pub(crate) fn drain(&mut self, now: Tick, node: u8, record: u8, to: Option<Mode>) {
         let drain = self.drains.entry((node, record)).or_insert(Drain { to, since: now, turns: 0 });
-        if drain.to != to {
-            *drain = Drain { to, since: now, turns: 0 };
-        }
+        drain.to = to;
     }
 
     /// The record has gone back, or was granted anew, or is lost.

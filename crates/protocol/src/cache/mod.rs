@@ -56,7 +56,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ask::Over;
-use entry::{Want, Wish};
+use entry::{Entry, Held, Want, Wish};
 use link::Links;
 use records::Records;
 use recovery::Recovery;
@@ -440,6 +440,20 @@ impl LockCache {
             self.records.which(|_, entry| entry.asked.is_some_and(|ask| ask.server == server))
         {
             self.acquire_again(now, &record, out);
+        }
+        self.ask_about_drains(server, out);
+    }
+
+    /// Names what the threads are to leave to the server, which says what is wanted of it now: that
+    /// nobody wants it any more is said once.
+    fn ask_about_drains(&mut self, server: ServerId, out: &mut Vec<Output>) {
+        let drains = |entry: &Entry| {
+            entry.drain.is_some() && entry.held.is_some_and(|held| held.rest.server == server)
+        };
+        for record in self.records.which(|_, entry| drains(entry)) {
+            if let Some(Held { seq, .. }) = self.held(&record) {
+                self.end(server, &record, Over::release(seq.before(), Some(seq)), out);
+            }
         }
     }
 

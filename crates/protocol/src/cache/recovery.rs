@@ -145,7 +145,12 @@ impl LockCache {
         let recovery = self.recoveries.remove(at);
         for (record, _) in recovery.claims.keys() {
             if self.is_current(record, server, term) {
-                self.move_claim(record, &recovery, out);
+                self.move_claim(now, record, &recovery, out);
+                // An upgrade that has no place in line yet could not be sent before.
+                let entry = self.records.get(record).filter(|entry| entry.held.is_some());
+                if entry.and_then(|it| it.asked).is_some_and(|ask| ask.place.is_none()) {
+                    self.acquire(now, record, out);
+                }
             }
         }
         self.flush(out);
@@ -329,13 +334,25 @@ impl LockCache {
     }
 
     /// What was re-asserted rests on the lease with the new owner.
-    fn move_claim(&mut self, record: &Record, recovery: &Recovery, out: &mut Vec<Output>) {
+    fn move_claim(
+        &mut self,
+        now: Tick,
+        record: &Record,
+        recovery: &Recovery,
+        out: &mut Vec<Output>,
+    ) {
         let rest = Rest { server: recovery.server, epoch: recovery.term.epoch };
         let Some(entry) = self.records.get_mut(record) else { return };
         if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
             held.rest = rest;
+            // The new owner will say whether somebody wants it.
+            let is_old = held.wished_at.is_none_or(|at| at.epoch() < rest.epoch);
+            let drained = is_old && entry.drain.take().is_some();
             if recovery.from != recovery.server {
                 out.push(Output::Rests { record: record.clone(), server: recovery.server });
+            }
+            if drained {
+                self.reopen(now, record, out);
             }
         }
         let Some(ask) = self.records.get(record).and_then(|entry| entry.asked) else { return };

@@ -55,6 +55,7 @@ impl LockCache {
             }
             Number::Asked => {
                 let wish = self.records.take_ask(record).and_then(|ask| ask.wish);
+                let wish = wish.filter(|wish| wish.at.epoch() >= token.epoch());
                 let wished_at = wish.map(|wish| wish.at);
                 let rest = Rest { server, epoch: token.epoch() };
                 let held = Some(Held { mode, seq, granted: seq, token, rest, wished_at });
@@ -141,14 +142,25 @@ impl LockCache {
             (_, Some(_), _) if bugs.has(Bug::RevokeIgnoresSeq) => {
                 self.heed(now, record, wish.wanted, out);
             }
-            (Number::Held, Some(held), _) => {
+            (_, Some(held), _)
+                if number == Number::Held
+                    || wish.wanted.is_none() && (held.granted..held.seq).contains(&seq) =>
+            {
                 if Some(wish.at) >= held.wished_at {
                     held.wished_at = Some(wish.at);
                     self.heed(now, record, wish.wanted, out);
                 }
             }
             (Number::Asked, _, Some(_)) if bugs.has(Bug::EarlyRevokeForgotten) => {}
-            (Number::Asked, _, Some(ask)) => {
+            (Number::Asked, held, Some(ask)) => {
+                // Of an upgrade: it is said of the read too, should the upgrade be taken back.
+                if let Some(held) = held
+                    && wish.wanted.is_none()
+                    && Some(wish.at) >= held.wished_at
+                {
+                    held.wished_at = Some(wish.at);
+                    self.heed(now, record, None, out);
+                }
                 if ask.wish.is_none_or(|before| before.at <= wish.at) {
                     self.records.put_ask(record, Ask { wish: Some(wish), ..ask });
                 }
@@ -165,12 +177,22 @@ impl LockCache {
         let Some(wanted) = wanted else {
             let entry = self.records.get_mut(record);
             if entry.and_then(|entry| entry.drain.take()).is_some() {
-                self.say_opened(record, out);
-                self.advance(now, record, out);
+                self.reopen(now, record, out);
             }
             return;
         };
         self.drain(record, wanted, Stay::begin(now, self.config.stay), out);
+    }
+
+    /// A drain is off.
+    pub(super) fn reopen(&mut self, now: Tick, record: &Record, out: &mut Vec<Output>) {
+        let want = self.records.get(record).and_then(|entry| entry.want.as_ref());
+        let covers = |mode: Mode| self.held(record).is_some_and(|held| held.mode.covers(mode));
+        // What will be traded stays closed.
+        if want.is_none_or(|want| want.upgrade || covers(want.mode)) {
+            self.say_opened(record, out);
+        }
+        self.advance(now, record, out);
     }
 
     /// Has the local threads leave, as far as `wanted` needs it.

@@ -80,7 +80,7 @@ pub(super) struct Claim {
     pub(super) seq: Seq,
     pub(super) place: Place,
     pub(super) mode: Mode,
-    /// The strongest wish that a holder was told of.
+    /// What a holder was told last that others want.
     pub(super) revoked: Option<Mode>,
     /// The graph of waits knows it.
     pub(super) in_graph: bool,

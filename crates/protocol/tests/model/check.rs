@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockspan_protocol::server::table::{RecordState, RecordView};
 use lockspan_protocol::{LockCache, Seq, SessionId, ToServer, cache};
 use stateright::{Model, Property};
 
@@ -145,6 +146,13 @@ impl Model for Setup {
                     !actions.is_empty() || setup.close(world).is_ok()
                 },
             ),
+            Property::always(
+                "a node that drains is in somebody's way, when all was said and nothing lost",
+                |setup: &Self, world: &World| {
+                    let Budget { losses, any_losses, .. } = setup.budget;
+                    losses + any_losses > 0 || knows_wishes(world)
+                },
+            ),
             Property::sometimes(SERVED, |setup: &Self, world: &World| {
                 (0..2).all(|at| world.nodes[at].served == setup.scripts[at].len())
             }),
@@ -251,4 +259,22 @@ impl Setup {
         }
         Ok(())
     }
+}
+
+/// When nothing is under way, who drains is in somebody's way.
+fn knows_wishes(world: &World) -> bool {
+    let views = world.server.views();
+    let recovers = views.iter().any(|view| view.state == RecordState::Recovering);
+    if !world.net.is_empty() || !world.disk.pending.is_empty() || recovers {
+        return true;
+    }
+    (0..2).all(|at| {
+        let node = &world.nodes[at];
+        let is_in_the_way = |view: &RecordView| {
+            let mut holders = view.holders.iter().map(|it| it.session);
+            let held = holders.find(|&session| Setup::node_of(session) == at);
+            view.waiters.iter().any(|waiter| Some(waiter.session) != held)
+        };
+        node.cache.is_none() || !node.is_draining() || views.iter().any(is_in_the_way)
+    })
 }

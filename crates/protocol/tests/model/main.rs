@@ -79,6 +79,10 @@ macro_rules! searches_if_full {
 }
 
 searches! {
+    wish_read: 10,
+    wish_upgrade: 10,
+    wish_upgrade_in_order: 10,
+    wish_restart: 10,
     two_writers: 50_000,
     read_and_write: 40_000,
     two_upgrades: 600,

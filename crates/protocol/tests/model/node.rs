@@ -90,6 +90,10 @@ impl Node {
         (now < self.lease).then_some(mode)
     }
 
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
+
     pub(crate) fn crash(&mut self, script: &[Op]) {
         self.cache = None;
         self.thread = Thread::Idle;

@@ -50,6 +50,16 @@ worlds! {
     lose_retry: Setup::new([&[Write], &[Write]], LOSES_IN_TIME).retry();
 }
 
+// What is wanted changes, and what is held goes on under other numbers.
+worlds! {
+    wish_read: Setup::new([&[Read], &[Write]], WITHDRAWS);
+    wish_upgrade: Setup::new([&[Upgrade], &[Write]], Budget { withdraws: 2, ..NONE });
+    wish_upgrade_in_order:
+        Setup::new([&[Upgrade], &[Write]], Budget { withdraws: 2, ..NONE }).ordered();
+    wish_restart:
+        Setup::new([&[Read], &[Write]], Budget { withdraws: 1, ..CRASHES }).ordered().connected();
+}
+
 // The server is killed, and comes back with what is on its disk.
 worlds! {
     restart_alone: Setup::new([&[Write, Read], &[]], CRASHES);

@@ -7,6 +7,7 @@ mod lease;
 mod lines;
 mod recovery;
 mod stray;
+mod wishes;
 
 use std::time::Duration;
 

@@ -48,8 +48,13 @@ impl LockTable {
                 }
                 _ => self.end(holding, out),
             },
-            // A later grant stands.
-            Some(_) => {}
+            // A later grant stands. Who names it may have missed what is wanted of it.
+            Some(holding) => {
+                let claim = self.claims.get(holding);
+                if keep == Some(claim.seq) && claim.token().is_some() && !self.recovers(ix) {
+                    self.tell(holding, claim.revoked, out);
+                }
+            }
         }
         if !self.names.get(ix).is_unused() && !self.recovers(ix) {
             self.check_upgrader(ix, out);

@@ -50,10 +50,17 @@ impl LockTable {
                 self.send(by, ToNode::Retry { record, seq }, out);
                 return;
             }
+            let was_told = self.claims.get(base).revoked.is_some();
             self.end(base, out);
             // Readers that wait were not there when the read phase began: the writer goes first.
             self.names.get_mut(ix).readers_due = false;
             self.grant(now, upgrader, out);
+            // A node that takes its upgrade back meanwhile goes on with the read, and with what was
+            // said about that.
+            let claim = self.claims.get(upgrader);
+            if was_told && claim.token().is_some() && claim.revoked.is_none() {
+                self.tell(upgrader, None, out);
+            }
         }
     }
 

@@ -216,8 +216,25 @@ impl LockTable {
             assert!(!holders.is_empty() || !waiters.is_empty(), "I6 {record}");
             let recovering = *state == RecordState::Recovering;
             assert!(recovering || waiters.is_empty() || !holders.is_empty(), "I4 {record}");
+            self.check_told(&view);
         }
         let linked: u32 = self.sessions.iter().map(|(_, session)| session.claims.len).sum();
         assert_eq!(linked as usize, self.claims.len(), "every claim is in its session's list");
+    }
+
+    /// I5: what the holders were told.
+    fn check_told(&self, view: &RecordView) {
+        let entry = self.names.get(self.names.find(&view.record).expect("it is there"));
+        let session = |ix: ClaimIx| self.sessions[self.claims.get(ix).session.key()].id;
+        let upgrader = entry.upgrader.some().map(session);
+        let recovering = view.state == RecordState::Recovering;
+        for holder in view.holders.iter().filter(|it| Some(it.session) != upgrader) {
+            let of_it = |wanted: Option<Mode>| wanted.filter(|&it| holder.mode.conflicts(it));
+            let knows = |wanted: Option<Mode>| holder.revoked == of_it(wanted);
+            if holder.token.is_some() {
+                assert!(recovering || knows(entry.wanted()), "I5: {view:?}");
+                assert!(entry.told.is_none_or(knows), "I5, told: {view:?}");
+            }
+        }
     }
 }

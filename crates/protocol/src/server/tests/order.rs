@@ -229,3 +229,27 @@ fn limits_are_refusals_and_change_nothing() {
     let open = ToServer::Open { ttl: Duration::from_millis(1), handoff: Handoff::Direct };
     assert!(s.say(SessionId(98), open)[0].starts_with("refused: the lease"));
 }
+
+#[test]
+fn a_read_that_goes_on_after_a_crossed_upgrade_is_told_that_nobody_wants_it() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Read, 1);
+    s.acquire(B, "x", Read, 1);
+    assert_eq!(s.acquire(C, "x", Write, 1)[0], "A revoke r:x #1 to write");
+    s.upgrade(A, "x", 2);
+    assert_eq!(s.cancel(C, "x", 1), [""; 0]);
+    let mut said = s.release(B, "x", 1);
+    let cancel = ToServer::Cancel { record: record("x"), seq: Seq(2), keep: Some(Seq(3)) };
+    said.extend(s.say(A, cancel));
+    assert!(said.iter().any(|it| it.starts_with("A keep")), "{said:?}");
+}
+
+#[test]
+fn whoever_says_what_it_holds_hears_what_is_wanted_of_it() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    assert_eq!(s.downgrade(A, "x", 0, 1), ["A keep r:x #1"]);
+    s.acquire(B, "x", Write, 1);
+    assert_eq!(s.downgrade(A, "x", 0, 1), ["A revoke r:x #1 to write"]);
+    assert_eq!(s.state("x"), table::RecordState::AloneWanted);
+}

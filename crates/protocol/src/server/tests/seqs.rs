@@ -84,7 +84,7 @@ fn a_doubled_downgrade_changes_nothing() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Write, 1);
     s.downgrade(A, "x", 1, 2);
-    assert_eq!(s.downgrade(A, "x", 1, 2), [""; 0]);
+    assert_eq!(s.downgrade(A, "x", 1, 2), ["A keep r:x #2"]);
     assert_eq!(s.upgrade(A, "x", 3), ["A granted r:x #3 write 1.2"]);
     assert_eq!(s.downgrade(A, "x", 1, 2), [""; 0]);
     assert_eq!(s.state("x"), table::RecordState::Alone);
