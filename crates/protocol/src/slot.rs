@@ -24,13 +24,8 @@ impl Slot {
     /// The slot of a name.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        // Braces are seldom: they are looked for on the way.
-        let mut has_brace = false;
-        let whole = name.iter().fold(0, |crc, &byte| {
-            has_brace |= byte == b'{';
-            crc16_step(crc, byte)
-        });
-        Self(if has_brace { crc16(tag(name)) } else { whole } % SLOTS)
+        let counts = if name.contains(&b'{') { tag(name) } else { name };
+        Self(crc16(counts) % SLOTS)
     }
 
     /// The slot's number.
@@ -65,13 +60,10 @@ fn tag(name: &[u8]) -> &[u8] {
 
 /// CRC16 with the polynomial 0x1021, most significant bit first, starting at zero.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| crc16_step(crc, byte))
-}
-
-#[inline]
-fn crc16_step(crc: u16, byte: u8) -> u16 {
-    let index = (crc >> 8) ^ u16::from(byte);
-    (crc << 8) ^ CRC16[usize::from(index)]
+    bytes.iter().fold(0, |crc, &byte| {
+        let index = (crc >> 8) ^ u16::from(byte);
+        (crc << 8) ^ CRC16[usize::from(index)]
+    })
 }
 
 const CRC16: [u16; 256] = {

@@ -1,6 +1,6 @@
 //! How what is wanted is answered or asked for, and how a number ends.
 
-use super::entry::{Ask, Entry, Held, Want};
+use super::entry::{Ask, Entry, Held};
 use super::{LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId};
@@ -72,27 +72,6 @@ impl LockCache {
         if !is_under_way {
             self.acquire(now, record, out);
         }
-    }
-
-    /// Asks `server`, with which there is a session, for a record of which nothing is known:
-    /// [`LockCache::advance`] would come to the same, with many questions on the way.
-    pub(super) fn ask_anew(
-        &mut self,
-        now: Tick,
-        record: &Record,
-        want: Want,
-        server: ServerId,
-        out: &mut Vec<Output>,
-    ) {
-        self.seq = self.seq.next();
-        let (seq, resend_at) = (self.seq, now + self.config.resend);
-        let (mode, upgrade, owners) = (want.mode, want.upgrade, want.owners.clone());
-        self.records.get_or_new(record).want = Some(want);
-        self.records.put_ask(record, Ask { seq, server, place: None, revoked: None, resend_at });
-        let epoch = self.routes.epoch(record.group());
-        let record = record.clone();
-        let message = ToServer::Acquire { record, mode, seq, epoch, upgrade, owners };
-        self.links.send(server, message, out);
     }
 
     /// Answers what is wanted, or sends its acquire, perhaps again.

@@ -27,15 +27,8 @@ impl LockCache {
         if want.upgrade && entry.is_none_or(|entry| entry.held.is_none()) {
             return Err(WantRefusal::NotHeld);
         }
-        if entry.is_none() {
-            if self.records.len() >= records {
-                return Err(WantRefusal::TooManyRecords { max: records });
-            }
-            let server = self.routes.server(record.group());
-            if let Some(server) = server.filter(|&server| self.links.open(server).is_some()) {
-                self.ask_anew(now, record, want, server, out);
-                return Ok(());
-            }
+        if entry.is_none() && self.records.len() >= records {
+            return Err(WantRefusal::TooManyRecords { max: records });
         }
         let before = self.records.get_or_new(record).want.replace(want.clone());
         match before {

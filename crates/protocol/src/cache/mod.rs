@@ -398,7 +398,6 @@ impl LockCache {
             ToNode::Unlisted { term, former } => self.unlisted(now, (server, former), term, out),
             ToNode::Granted { record, seq, mode, token, give_back } => {
                 let grant = Grant { seq, mode, token, give_back };
-                self.records.turn_to(&record);
                 self.granted(now, server, &record, grant, out);
             }
             ToNode::Queued { record, seq, ticket } => {

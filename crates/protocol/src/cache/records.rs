@@ -106,11 +106,6 @@ impl Records {
         self.find(record).map(|ix| &self.entries[ix].entry)
     }
 
-    /// The next steps are about this record.
-    pub(super) fn turn_to(&mut self, record: &Record) {
-        self.last = self.find(record).unwrap_or(self.last);
-    }
-
     /// To change what is held, wanted or drained; acquires are changed by the methods below.
     pub(super) fn get_mut(&mut self, record: &Record) -> Option<&mut Entry> {
         self.last = self.find(record)?;
