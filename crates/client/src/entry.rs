@@ -61,6 +61,7 @@ impl Entry {
     }
 
     /// When somebody last began to use it.
+    #[inline]
     pub(crate) fn used(&self) -> Tick {
         Tick(self.used.load(Ordering::Relaxed))
     }
