@@ -2,7 +2,8 @@
 //!
 //! To be woken takes longer than all that a message needs besides, most of all in a virtual
 //! machine, whose sleeping processor has to be woken by the host. So who has just heard many
-//! messages in a row looks for the next one for a moment. Who hears one now and then sleeps at once.
+//! messages in a row looks for the next one for a moment. Who hears one now and then sleeps at
+//! once.
 //!
 //! Only the one thread of a runtime may do so. It lets all others have their turn first; but of
 //! several threads it would wake the others all the time, since the runtime takes a task that
