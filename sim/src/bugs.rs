@@ -24,7 +24,7 @@ pub const TABLE: &[(Bug, u64)] = &[
     (Bug::TokenNotTaken, 0),
     (Bug::TicketsIgnored, 188),
     (Bug::RevokeOnce, 4),
-    (Bug::LeaveNotStored, 33446),
+    (Bug::LeaveNotStored, 48968),
     (Bug::AnybodyReasserts, 50),
     (Bug::ReportsIgnored, 3),
     (Bug::ZombieServes, 324),

@@ -23,11 +23,11 @@ pub enum LockError {
     /// The lease ended while the record was held: what was held is lost.
     Lost,
     /// The server refused the acquire.
-    Refused(AcquireRefusal),
+    Refused(Box<AcquireRefusal>),
     /// The server refused the session.
-    NoSession(SessionRefusal),
+    NoSession(Box<SessionRefusal>),
     /// This node has as many records as it may.
-    TooManyRecords(WantRefusal),
+    TooManyRecords(Box<WantRefusal>),
     /// The connection was closed by [`Locks::close`](crate::Locks::close).
     Closed,
 }
@@ -39,7 +39,7 @@ impl LockError {
             AcquireRefusal::Deadlock { cycle } => Self::Deadlock { cycle },
             AcquireRefusal::UpgradeConflict => Self::UpgradeConflict,
             AcquireRefusal::NotHeld => Self::Lost,
-            why => Self::Refused(why),
+            why => Self::Refused(Box::new(why)),
         }
     }
 }

@@ -330,7 +330,7 @@ impl Node {
                 self.work_off(core, wakes);
             }
             Event::NotOpened(why) if core.cache.sessions().any(|(_, ours)| ours == session) => {
-                self.refuse_all(core, &LockError::NoSession(why), wakes);
+                self.refuse_all(core, &LockError::NoSession(Box::new(why)), wakes);
             }
             _ => {}
         }
@@ -458,7 +458,7 @@ impl Node {
             WantRefusal::NotHeld => LockError::Lost,
             WantRefusal::UpgradeConflict => LockError::UpgradeConflict,
             WantRefusal::Closed => LockError::Closed,
-            why => LockError::TooManyRecords(why),
+            why => LockError::TooManyRecords(Box::new(why)),
         };
         Self::at_line(core, &entry, |line| {
             line.wanted = None;

@@ -72,13 +72,14 @@ async fn a_read_where_a_write_was_asked_for_is_an_error_and_nothing_is_held() {
     let asked = tokio::time::timeout(SOON, record.write()).await.expect("it waits for ever");
     let why = asked.map(drop).unwrap_err();
     let wrong = AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read };
-    assert_eq!(why, LockError::Refused(wrong));
+    assert_eq!(why, LockError::Refused(Box::new(wrong)));
     assert!(why.to_string().contains("asked for write, the server has granted read"), "{why}");
     let end = tokio::time::timeout(SOON, ends.recv()).await.expect("it is given back");
     assert!(matches!(end, Some(ToServer::Cancel { keep: None, .. })), "{end:?}");
     // What it grants as it was asked to can be used, and kept by a writer in vain.
     let reader = tokio::time::timeout(SOON, record.read()).await.unwrap().unwrap();
     let (reader, why) = tokio::time::timeout(SOON, reader.upgrade()).await.unwrap().unwrap_err();
-    assert!(matches!(why, LockError::Refused(AcquireRefusal::WrongMode { .. })), "{why}");
+    let LockError::Refused(why) = why else { panic!("{why}") };
+    assert!(matches!(*why, AcquireRefusal::WrongMode { .. }), "{why}");
     assert!(reader.is_valid(), "the read is kept");
 }
