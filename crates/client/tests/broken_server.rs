@@ -21,13 +21,9 @@ async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
     let (mut heard, mut said) = (BytesMut::new(), BytesMut::new());
     while stream.read_buf(&mut heard).await.is_ok_and(|count| count > 0) {
         while let Ok(Some(Ok(command))) = take_command(&mut heard, &WireLimits::default()) {
-            let (session, message) = match command {
-                Command::Tell { session, message } => (session, message),
-                _ => {
-                    let hello = reply::hello("0", Protocol::Resp3, 1);
-                    put_value(&hello, Protocol::Resp3, &mut said);
-                    continue;
-                }
+            let Command::Tell { session, message } = command else {
+                put_value(&reply::hello("0", Protocol::Resp3, 1), Protocol::Resp3, &mut said);
+                continue;
             };
             let epoch = Epoch::new(1).unwrap();
             let answer = match message {

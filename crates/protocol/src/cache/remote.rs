@@ -136,30 +136,23 @@ impl LockCache {
     ) {
         let bugs = self.config.bugs;
         let number = self.number(record, seq);
-        let entry = self.records.get_mut(record);
-        let (held, asked) = entry.map_or((None, None), |it| (it.held.as_mut(), it.asked));
+        let entry = self.records.get(record);
+        let (held, asked) = entry.map_or((None, None), |it| (it.held, it.asked));
+        // That nobody wants it any more was said of an earlier number of what is held.
+        let is_of_before =
+            |held: Held| wish.wanted.is_none() && (held.granted..held.seq).contains(&seq);
         match (number, held, asked) {
             (_, Some(_), _) if bugs.has(Bug::RevokeIgnoresSeq) => {
                 self.heed(now, record, wish.wanted, out);
             }
-            (_, Some(held), _)
-                if number == Number::Held
-                    || wish.wanted.is_none() && (held.granted..held.seq).contains(&seq) =>
-            {
-                if Some(wish.at) >= held.wished_at {
-                    held.wished_at = Some(wish.at);
-                    self.heed(now, record, wish.wanted, out);
-                }
+            (_, Some(held), _) if number == Number::Held || is_of_before(held) => {
+                self.wished_of_held(now, record, wish, out);
             }
             (Number::Asked, _, Some(_)) if bugs.has(Bug::EarlyRevokeForgotten) => {}
             (Number::Asked, held, Some(ask)) => {
                 // Of an upgrade: it is said of the read too, should the upgrade be taken back.
-                if let Some(held) = held
-                    && wish.wanted.is_none()
-                    && Some(wish.at) >= held.wished_at
-                {
-                    held.wished_at = Some(wish.at);
-                    self.heed(now, record, None, out);
+                if held.is_some() && wish.wanted.is_none() {
+                    self.wished_of_held(now, record, wish, out);
                 }
                 if ask.wish.is_none_or(|before| before.at <= wish.at) {
                     self.records.put_ask(record, Ask { wish: Some(wish), ..ask });
@@ -169,6 +162,15 @@ impl LockCache {
             }
             _ if wish.wanted.is_some() => self.answer_over(server, record, seq, out),
             _ => {}
+        }
+    }
+
+    /// What others want of what is held, unless something was said later.
+    fn wished_of_held(&mut self, now: Tick, record: &Record, wish: Wish, out: &mut Vec<Output>) {
+        let held = self.records.get_mut(record).and_then(|entry| entry.held.as_mut());
+        if let Some(held) = held.filter(|held| held.wished_at <= Some(wish.at)) {
+            held.wished_at = Some(wish.at);
+            self.heed(now, record, wish.wanted, out);
         }
     }
 

@@ -1,9 +1,9 @@
 //! Places in line that are told when a wait lasts.
 //!
-//! A node that is served soon needs no word about its place: the grant says all. So `Queued` is kept
-//! back for a while, and not sent if the wait is over by then, which leaves three messages to a
-//! hand-over. It is the same to a node as a `Queued` that is lost. What it may miss is its place if
-//! the server is killed before it was told: then it gets in line again, behind those that were.
+//! A node that is served soon needs no word about its place: the grant says all. So `Queued` is
+//! kept back for a while, and not sent if the wait is over by then, which leaves three messages to
+//! a hand-over. It is the same to a node as a `Queued` that is lost. What it may miss is its place
+//! if the server is killed before it was told: then it gets in line again, behind those that were.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -3,8 +3,8 @@
 //! Call [`LockTable::handle`] with every input, then do all it put in `out`, in order; call it with
 //! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A
 //! refused input has changed nothing. No step takes longer for more records. A step on one record
-//! looks at its holders when it revokes them or takes that back, and at the session's claims or the record's,
-//! whichever are fewer.
+//! looks at its holders when it revokes them or takes that back, and at the session's claims or the
+//! record's, whichever are fewer.
 //!
 //! # States of a record
 //!
@@ -36,7 +36,8 @@
 //! | T1 | acquire, new seq | what the session had there is over; it gets in line; *schedule* |
 //! | T2 | acquire, upgrade | to the head of the line with its read in hand; *schedule* |
 //! | T3 | acquire, known seq | the same answer again; a reservation is taken up |
-//! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule*. Who names what it holds hears what is wanted of it |
+//! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule* |
+//! | T4 | the same, of what goes on | what is wanted of it is said again |
 //! | T5 | session ended | all its claims are over; *schedule* each record |
 //! | T6 | alarm | late reservations go to the end of the line; revokes are sent again; *schedule* |
 //! | T7 | re-assertion | a claim of an earlier term is there again |
