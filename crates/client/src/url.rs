@@ -54,7 +54,7 @@ impl Target {
                 tcp(host).map(Self::Server).map_err(bad)
             }
             "lockspans" => Err(bad("TLS is not there yet")),
-            "redis" | "rediss" => Err(bad("locks on Redis are not there yet")),
+            "redis" | "rediss" => Err(bad("for locks on Redis, connect with the crate lockspan or lockspan-redis")),
             _ => Err(bad("the scheme is unknown")),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, Options, Owner, Record};
+use lockspan::{LockError, Locks, Options, Owner, Record};
 use tokio::time::timeout;
 
 use crate::Service;
@@ -37,7 +37,12 @@ pub(crate) async fn a_cached_record_is_taken_again_without_a_message(service: &S
         drop(record.write().await.unwrap());
         drop(record.read().await.unwrap());
     }
-    assert_eq!((locks.stats().told, before.acquires), (before.told, 1));
+    let after = locks.stats();
+    if service.caches {
+        assert_eq!((after.told, before.acquires), (before.told, 1));
+    } else {
+        assert_eq!(after.acquires, 201, "each turn is asked for");
+    }
 }
 
 pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Service) {
@@ -47,7 +52,7 @@ pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Servi
     drop(first);
     let second = soon(record(&other).write_owned()).await.unwrap();
     assert!(second.token() > token);
-    assert_eq!(one.stats().revokes, 1);
+    assert_eq!(one.stats().revokes, u64::from(service.caches));
 }
 
 pub(crate) async fn a_task_that_never_waits_does_not_keep_a_cached_record(service: &Service) {
@@ -119,10 +124,10 @@ pub(crate) async fn nobody_is_in_beside_a_writer(service: &Service) {
 }
 
 pub(crate) async fn threads_without_a_runtime_exclude_each_other(service: &Service) {
-    let url = service.url.clone();
+    let (url, caches) = (service.url.clone(), service.caches);
     // The threads block, and the server of this test runs in our runtime.
     let threads = tokio::task::spawn_blocking(move || {
-        let locks = lockspan_client::blocking_connect(&url).unwrap();
+        let locks = lockspan::blocking_connect(&url).unwrap();
         let record = locks.record("invoice", "1").unwrap();
         let inside = AtomicU32::new(0);
         std::thread::scope(|scope| {
@@ -137,7 +142,8 @@ pub(crate) async fn threads_without_a_runtime_exclude_each_other(service: &Servi
                 });
             }
         });
-        assert_eq!(locks.stats().acquires, 1);
+        // Where nothing is cached, whoever leaves last before another comes gives it back.
+        assert!(!caches || locks.stats().acquires == 1);
     });
     soon(threads).await.unwrap();
 }
@@ -233,6 +239,15 @@ pub(crate) async fn owners_that_wait_in_a_circle_are_told_so(service: &Service) 
     let y = soon(other.record("y", "1").unwrap().write_owned()).await.unwrap();
     let mut first = tokio::spawn(one.record("y", "1").unwrap().write_owned());
     let mut second = tokio::spawn(other.record("x", "1").unwrap().write_owned());
+    if !service.finds_circles {
+        // Then such a wait ends by its time alone.
+        let waits = timeout(Duration::from_millis(200), &mut first).await;
+        assert!(waits.is_err() && !second.is_finished(), "they wait for each other");
+        first.abort();
+        drop(x);
+        drop(soon(second).await.unwrap().unwrap());
+        return drop(y);
+    }
     let (refused, waiting, held) = soon(async {
         tokio::select! {
             refused = &mut first => (refused, second, x),
@@ -277,7 +292,7 @@ pub(crate) async fn closing_loses_guards_and_ends_waits(service: &Service) {
     assert!(matches!(record_of(&second).write_owned().await, Err(LockError::Closed)));
 }
 
-fn record_of(held: &lockspan_client::OwnedWriteGuard) -> Record {
+fn record_of(held: &lockspan::OwnedWriteGuard) -> Record {
     held.record().clone()
 }
 
@@ -286,4 +301,88 @@ pub(crate) async fn bad_names_are_refused(service: &Service) {
     assert!(one.record("a:b", "1").is_err() && one.record("", "1").is_err());
     assert!(one.record("a", "").is_err() && one.record("a", "x".repeat(512)).is_err());
     assert!(one.record("a", "b:c").is_ok());
+}
+
+pub(crate) async fn tokens_of_writers_rise_and_readers_have_the_last(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let mut last = soon(record(&one).write_owned()).await.unwrap().token();
+    for turn in 0..20 {
+        let (writer, reader) = if turn % 2 == 0 { (&other, &one) } else { (&one, &other) };
+        let token = soon(record(writer).write_owned()).await.unwrap().token();
+        assert!(token > last, "{token} after {last}");
+        let read = soon(record(reader).read_owned()).await.unwrap().token();
+        assert!(read >= token, "{read} is read after {token} was written");
+        last = token;
+    }
+}
+
+/// Readers of two nodes come and go so that there is always one; the writer of a third waits for no
+/// more than those who were there, and then the readers have their turn again.
+pub(crate) async fn a_writer_is_not_starved_by_readers_nor_they_by_writers(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let third = node(service, Options::new()).await;
+    let (stop, began) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = Vec::new();
+    for locks in [&one, &one, &other, &other] {
+        let (record, stop, began) = (record(locks), Arc::clone(&stop), Arc::clone(&began));
+        tasks.push(tokio::spawn(async move {
+            while stop.load(Ordering::SeqCst) == 0 {
+                let held = record.read().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                drop(held);
+                began.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+    }
+    let writer = record(&third);
+    for turn in 1..=20 {
+        // Whoever reads has come back in between.
+        soon(async {
+            while began.load(Ordering::SeqCst) < 4 * turn {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        drop(soon(writer.write()).await.unwrap());
+    }
+    stop.store(1, Ordering::SeqCst);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+}
+
+pub(crate) async fn waiting_writers_of_two_nodes_take_turns(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let mut tasks = Vec::new();
+    for (name, locks) in [("one", &one), ("other", &other)] {
+        for _ in 0..20 {
+            let (record, order) = (record(locks), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let held = record.write().await.unwrap();
+                order.lock().unwrap().push(name);
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                drop(held);
+            }));
+        }
+    }
+    tokio::task::yield_now().await;
+    drop(held);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    // Neither has all of its turns before the other: the stay of a node is bounded.
+    assert!(changes >= 4, "{order:?}");
+}
+
+pub(crate) async fn what_is_held_by_a_node_that_is_gone_is_free(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let waiting = tokio::spawn(record(&other).write_owned());
+    drop(held);
+    drop(one);
+    drop(soon(waiting).await.unwrap().unwrap());
 }

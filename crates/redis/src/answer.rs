@@ -1,0 +1,266 @@
+//! What Redis answers, and what other nodes have published for us.
+
+use lockspan_client::{Trouble, TroubleKind};
+use lockspan_protocol::{AcquireRefusal, Mode, Record, ToNode, Token};
+use redis::{RedisError, Value};
+use tokio::time::Instant;
+
+use crate::alarms::{Due, jittered};
+use crate::claim::Retry;
+use crate::desk::{Desk, queued};
+use crate::link::Word;
+use crate::peer::Done;
+use crate::script::Op;
+use crate::trouble::{is_broken, may_pass, trouble};
+use std::time::Duration;
+
+impl Desk {
+    /// A call was answered, or was not.
+    pub(crate) fn done(&mut self, mut done: Done) {
+        let value = match done.result.take() {
+            Some(Ok(value)) => value,
+            Some(Err(why)) => {
+                if is_broken(&why) {
+                    self.broken(done.link, &why);
+                }
+                return self.failed(&done, trouble(&why));
+            }
+            None => {
+                let why = self.last_trouble.clone().unwrap_or_else(|| Trouble {
+                    kind: TroubleKind::Unreachable,
+                    said: "the connection to Redis is lost".to_owned(),
+                });
+                return self.failed(&done, why);
+            }
+        };
+        match done.op {
+            Op::AcquireRead | Op::AcquireWrite | Op::Upgrade => self.acquired(&done, &value),
+            Op::Downgrade => self.downgraded(&done, &value),
+            Op::Renew => self.looked(&done, &value),
+            Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => self.left(&done, &value),
+        }
+    }
+
+    fn broken(&mut self, link: u64, why: &RedisError) {
+        let heals = self.link.as_ref().is_some_and(crate::link::Link::heals);
+        if self.number == link && !heals {
+            tracing::debug!(%why, "the connection to Redis is of no use; connecting again");
+            self.last_trouble = Some(trouble(why));
+            self.unlink(link);
+        }
+    }
+
+    /// Something did not work: it is tried again, as long as that makes sense.
+    fn failed(&mut self, done: &Done, why: Trouble) {
+        let now = Instant::now();
+        match done.op {
+            // The keep-alive is not answered, and the node will send it again.
+            Op::Renew => {
+                if let Some(number) = done.number {
+                    self.renewals.remove(&number);
+                }
+            }
+            Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => {
+                if let Some(leaving) = self.leaving.get_mut(&done.count) {
+                    let (pause, _) = leaving.trouble.failed(now);
+                    self.alarms.set(now + jittered(pause), Due::Leaving(done.count));
+                }
+            }
+            Op::AcquireRead | Op::AcquireWrite | Op::Upgrade | Op::Downgrade => {
+                let Some(claim) = self.claims.get_mut(&done.record) else { return };
+                if claim.count != done.count || claim.pending != Some(done.op) {
+                    return;
+                }
+                let (pause, since) = claim.trouble.failed(now);
+                let is_over = !may_pass(why.kind) || since >= self.settings.patience;
+                self.alarms.unset(claim.alarm.take());
+                let due = Due::Claim(done.record.clone(), done.count);
+                claim.alarm = Some(self.alarms.set(now + jittered(pause), due));
+                if is_over && done.op != Op::Downgrade {
+                    claim.trouble = Retry::default();
+                    self.refuse(&done.record, why);
+                }
+            }
+        }
+    }
+
+    fn acquired(&mut self, done: &Done, value: &Value) {
+        let Some(claim) = self.claims.get_mut(&done.record) else { return };
+        if claim.count != done.count || claim.pending != Some(done.op) {
+            return;
+        }
+        let Some((what, number, wish)) = three(value) else {
+            return self.failed(done, strange(value));
+        };
+        let seq = claim.upgrade.unwrap_or(claim.seq);
+        let record = done.record.clone();
+        match what {
+            1 => self.granted(record, number, wish),
+            0 => {
+                claim.trouble = Retry::default();
+                let was_queued = std::mem::replace(&mut claim.is_queued, true);
+                let mut pause = jittered(self.settings.recheck);
+                if let Ok(end) = u64::try_from(number) {
+                    // A moment after the first identifier ends.
+                    let end = Duration::from_micros(end) + Duration::from_millis(1);
+                    pause = pause.min(jittered(end.max(Duration::from_millis(5))));
+                }
+                self.alarms.unset(claim.alarm.take());
+                let due = Due::Claim(record.clone(), done.count);
+                claim.alarm = Some(self.alarms.set(Instant::now() + pause, due));
+                if !was_queued {
+                    self.say(queued(record, seq));
+                }
+            }
+            -1 => self.lost(&record),
+            _ => {
+                claim.upgrade = None;
+                claim.pending = None;
+                claim.is_queued = false;
+                self.alarms.unset(claim.alarm.take());
+                self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
+            }
+        }
+    }
+
+    /// What was asked for at a record is ours.
+    fn granted(&mut self, record: Record, number: i64, wish: Option<Mode>) {
+        let Some(claim) = self.claims.get_mut(&record) else { return };
+        let mode = match claim.pending {
+            Some(Op::AcquireRead) => Mode::Read,
+            Some(Op::AcquireWrite | Op::Upgrade) => Mode::Write,
+            _ => return,
+        };
+        let seq = claim.upgrade.take().unwrap_or(claim.seq);
+        let token = Token::from_number(number).unwrap_or_default();
+        (claim.seq, claim.mode, claim.token) = (seq, mode, token);
+        (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
+        self.alarms.unset(claim.alarm.take());
+        self.say(ToNode::Granted { record, seq, mode, token, give_back: wish });
+    }
+
+    fn downgraded(&mut self, done: &Done, value: &Value) {
+        let Some(claim) = self.claims.get_mut(&done.record) else { return };
+        if claim.count != done.count || claim.pending != Some(Op::Downgrade) {
+            return;
+        }
+        claim.pending = None;
+        self.alarms.unset(claim.alarm.take());
+        if *value == Value::Int(0) {
+            self.lost(&done.record);
+        }
+    }
+
+    /// What an identifier is in Redis.
+    fn looked(&mut self, done: &Done, value: &Value) {
+        let is_there = matches!(value, Value::BulkString(is) if !is.is_empty());
+        let is_queued = matches!(value, Value::BulkString(is) if is == b"q");
+        if let Some(claim) = self.claims.get(&done.record).filter(|c| c.count == done.count) {
+            if claim.is_held() {
+                if !is_there || is_queued {
+                    self.lost(&done.record);
+                }
+            } else if claim.is_queued && !is_queued {
+                // It has been granted without our hearing it, or its place is gone.
+                self.ask(&done.record);
+            }
+        }
+        if let Some(number) = done.number {
+            self.renewed(number, 1);
+        }
+    }
+
+    fn left(&mut self, done: &Done, value: &Value) {
+        self.leaving.remove(&done.count);
+        if *value == Value::Int(0) && done.op != Op::Cancel {
+            let record = &done.record;
+            tracing::warn!(%record, "not held: the lock that is released is not in Redis any more");
+        }
+    }
+
+    /// Redis does not have our identifier any more, although it should.
+    fn lost(&mut self, record: &Record) {
+        let Some(claim) = self.claims.get(record) else { return };
+        let seq = claim.seq;
+        tracing::warn!(%record, "lost: our identifier is not in Redis any more");
+        // Whatever may be left of it.
+        self.leave(record);
+        self.say(ToNode::Lost { record: record.clone(), seq });
+    }
+
+    /// Somebody has published something for us.
+    pub(crate) fn word(&mut self, number: u64, word: Word) {
+        if number != self.number || self.link.is_none() {
+            return;
+        }
+        match word {
+            Word::Said(said) => self.said(&said),
+            Word::Gone if self.link.as_ref().is_some_and(crate::link::Link::heals) => {
+                self.look_again();
+            }
+            Word::Gone => self.unlink(number),
+        }
+    }
+
+    /// `g <mode> <token> <wanted> <count> <record>`: it is ours now.
+    /// `w <wanted> <record>`: somebody wants what we have.
+    fn said(&mut self, said: &[u8]) {
+        let mut words = said.splitn(2, |&byte| byte == b' ');
+        match (words.next(), words.next()) {
+            (Some(b"g"), Some(rest)) => {
+                let words: Vec<&[u8]> = rest.splitn(5, |&byte| byte == b' ').collect();
+                let [_, token, wish, count, name] = words[..] else { return };
+                let (Some(token), Some(count)) = (integer(token), integer(count)) else { return };
+                let Ok(record) = Record::parse(name) else { return };
+                let is_ours = |count: i64| {
+                    self.claims.get(&record).is_some_and(|claim| {
+                        claim.is_queued && u64::try_from(count) == Ok(claim.count)
+                    })
+                };
+                if is_ours(count) {
+                    self.granted(record, token, mode(wish));
+                }
+            }
+            (Some(b"w"), Some(rest)) => {
+                let words: Vec<&[u8]> = rest.splitn(2, |&byte| byte == b' ').collect();
+                let [wish, name] = words[..] else { return };
+                let (Some(wanted), Ok(record)) = (mode(wish), Record::parse(name)) else { return };
+                if let Some(claim) = self.claims.get(&record).filter(|claim| claim.is_held()) {
+                    let seq = claim.seq;
+                    self.say(ToNode::Revoke { record, seq, wanted });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn integer(digits: &[u8]) -> Option<i64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+fn mode(word: &[u8]) -> Option<Mode> {
+    match word {
+        b"r" => Some(Mode::Read),
+        b"w" => Some(Mode::Write),
+        _ => None,
+    }
+}
+
+/// What a script says: what became of it, a number, and what others want.
+fn three(value: &Value) -> Option<(i64, i64, Option<Mode>)> {
+    match value {
+        Value::Array(values) => match &values[..] {
+            [Value::Int(what), Value::Int(number), Value::BulkString(wish)] => {
+                Some((*what, *number, mode(wish)))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn strange(value: &Value) -> Trouble {
+    let said = format!("Redis answered a script with what none of ours says: {value:?}");
+    Trouble { kind: TroubleKind::Other, said }
+}

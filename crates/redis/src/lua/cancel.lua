@@ -1,0 +1,4 @@
+-- Whatever became of our acquire, it is over.
+local was = remove(me)
+hand_on(was == 'w')
+return was == '' and 0 or 1

@@ -1,0 +1,156 @@
+-- What the scripts share. Each script is this file and its own, put together.
+--
+-- KEYS  1 readlock, a set   2 writelock, a string   3 when each identifier ends, a sorted set
+--       4 writers in line, a list   5 readers in line, a set   6 the last token of the slot
+-- ARGV  1 our identifier   2 the record's name   3 the lease in microseconds
+--
+-- An upgrader stands at the head of the writers as '^' and its identifier, which is in readlock too.
+-- An identifier without an end was put there by hand, and is never removed.
+local read, write, ends, writers, readers, fence = unpack(KEYS)
+local me, record, lease = ARGV[1], ARGV[2], ARGV[3]
+local call = redis.call
+local now
+
+local function clock()
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- The next token for a writer, the last one for a reader. It rises with each writer, and is never
+-- below the clock, so that it also rises when a fail-over has lost the last ones.
+local function token(mode)
+  local last = tonumber(call('GET', fence) or 0)
+  if mode == 'w' then
+    last = math.max(last + 1, now)
+    call('SET', fence, whole(last))
+  elseif last == 0 then
+    last = now - 1
+  end
+  return last
+end
+
+-- Our identifier is good for a lease from now.
+local function extend()
+  call('ZADD', ends, whole(now + lease), me)
+end
+
+-- In how many microseconds the first identifier ends.
+local function next_end()
+  local first = call('ZRANGE', ends, 0, 0, 'WITHSCORES')
+  return first[2] and math.max(first[2] - now, 0) or -1
+end
+
+-- Tells the node of an identifier. A person's has none. Who is told nothing looks for itself later.
+local function tell(id, what)
+  local node = string.match(id, ':(%x+):%d+$')
+  if node and #node == 32 and id ~= me then
+    redis.pcall('PUBLISH', 'lockspan:' .. node, what)
+  end
+end
+
+-- What those in line want from who holds the record.
+local function wanted()
+  if call('EXISTS', writers) == 1 then return 'w' end
+  if call('EXISTS', readers) == 1 then return 'r' end
+  return '-'
+end
+
+-- Asks the holders to give the record back.
+local function want(mode)
+  local what = 'w ' .. mode .. ' ' .. record
+  local writer = call('GET', write)
+  if writer then
+    tell(writer, what)
+  elseif call('SCARD', read) > 64 then
+    redis.pcall('PUBLISH', 'lockspan:all', what)
+  else
+    for _, id in ipairs(call('SMEMBERS', read)) do tell(id, what) end
+  end
+end
+
+local function granted(id, mode, number, wish)
+  local count = string.match(id, '%d+$')
+  tell(id, 'g ' .. mode .. ' ' .. whole(number) .. ' ' .. wish .. ' ' .. count .. ' ' .. record)
+end
+
+local function to_writer(id)
+  call('SET', write, id)
+  granted(id, 'w', token('w'), wanted())
+end
+
+-- Hands the record to whoever is next: an upgrader that is alone; after a writer all readers that
+-- wait; else the first writer, when nobody reads; else all readers that wait.
+local function serve(after_writer)
+  if call('EXISTS', write) == 1 then return end
+  local first = call('LINDEX', writers, 0)
+  while first and string.sub(first, 1, 1) == '^' do
+    local id = string.sub(first, 2)
+    if call('SISMEMBER', read, id) == 1 then
+      if call('SCARD', read) == 1 then
+        call('LPOP', writers)
+        call('SREM', read, id)
+        to_writer(id)
+      end
+      return
+    end
+    call('LPOP', writers)
+    first = call('LINDEX', writers, 0)
+  end
+  local waiting = {}
+  if after_writer or not first then waiting = call('SMEMBERS', readers) end
+  if #waiting > 0 then
+    call('DEL', readers)
+    local number, wish = token('r'), first and 'w' or '-'
+    for _, id in ipairs(waiting) do
+      call('SADD', read, id)
+      granted(id, 'r', number, wish)
+    end
+  elseif first and call('EXISTS', read) == 0 then
+    call('LPOP', writers)
+    to_writer(first)
+  end
+end
+
+-- Removes an identifier, whatever it is here. Tells whether it held the record and how.
+local function remove(id)
+  call('ZREM', ends, id)
+  if call('SREM', read, id) == 1 then
+    call('LREM', writers, 1, '^' .. id)
+    return 'r'
+  elseif call('GET', write) == id then
+    call('DEL', write)
+    return 'w'
+  elseif call('SREM', readers, id) + call('LREM', writers, 1, id) > 0 then
+    return 'q'
+  end
+  return ''
+end
+
+-- Removes what has ended. Tells whether anything has, and whether a writer has.
+local function sweep()
+  local ended = call('ZRANGEBYSCORE', ends, '-inf', whole(now), 'LIMIT', 0, 1000)
+  local writer = false
+  for _, id in ipairs(ended) do
+    writer = remove(id) == 'w' or writer
+  end
+  return #ended > 0, writer
+end
+
+-- After somebody has left: the next in line have their turn, but for those who are dead.
+local function hand_on(after_writer)
+  if call('EXISTS', writers, readers) == 0 then return end
+  if not now then clock() end
+  local _, writer = sweep()
+  serve(after_writer or writer)
+end
+
+-- Before somebody comes: whoever has died is removed, and whose turn it is has it.
+local function tidy()
+  clock()
+  local any, writer = sweep()
+  if any then serve(writer) end
+end

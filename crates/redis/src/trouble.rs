@@ -1,0 +1,112 @@
+//! What Redis refuses or fails to do, in words for the person who has to do something about it.
+
+use lockspan_client::{Trouble, TroubleKind};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// What an error means.
+pub(crate) fn trouble(why: &RedisError) -> Trouble {
+    let kind = kind(why);
+    Trouble { kind, said: format!("{}; Redis said: {}", advice(kind), said(why)) }
+}
+
+/// What the server said, without what the client library makes of it.
+fn said(why: &RedisError) -> String {
+    match (why.code(), why.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => why.to_string(),
+    }
+}
+
+fn kind(why: &RedisError) -> TroubleKind {
+    let text = || why.to_string();
+    match why.kind() {
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => return TroubleKind::ReadOnly,
+        ErrorKind::Server(ServerErrorKind::NoPerm) => return TroubleKind::NoPermission,
+        ErrorKind::Server(ServerErrorKind::CrossSlot) => return TroubleKind::CrossSlot,
+        ErrorKind::Server(ServerErrorKind::ClusterDown) => return TroubleKind::ClusterDown,
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => return TroubleKind::Busy,
+        ErrorKind::Server(ServerErrorKind::MasterDown)
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::NoValidReplicasFoundBySentinel => return TroubleKind::FailOver,
+        ErrorKind::AuthenticationFailed => return TroubleKind::NoAuthentication,
+        ErrorKind::ClusterConnectionNotFound => return TroubleKind::ClusterDown,
+        ErrorKind::Io => return TroubleKind::Unreachable,
+        _ => {}
+    }
+    match why.code() {
+        Some("OOM") => TroubleKind::OutOfMemory,
+        Some("BUSY") => TroubleKind::Busy,
+        Some("NOAUTH" | "WRONGPASS") => TroubleKind::NoAuthentication,
+        Some("UNKILLABLE") => TroubleKind::Busy,
+        _ if text().contains("Script killed") || text().contains("killed by user") => {
+            TroubleKind::Killed
+        }
+        _ if text().contains("CROSSSLOT") || text().contains("hash to the same slot") => {
+            TroubleKind::CrossSlot
+        }
+        _ if why.is_connection_dropped() || why.is_timeout() || why.is_connection_refusal() => {
+            TroubleKind::Unreachable
+        }
+        _ => TroubleKind::Other,
+    }
+}
+
+fn advice(kind: TroubleKind) -> &'static str {
+    match kind {
+        TroubleKind::Unreachable => {
+            "the connection to Redis is lost or gives no answer; is it running, and reached by \
+             this address?"
+        }
+        TroubleKind::FailOver => {
+            "Redis has no master at the moment: a fail-over is under way; try again later"
+        }
+        TroubleKind::ReadOnly => {
+            "this Redis is a read-only replica: a fail-over is under way, or the URL names a \
+             replica instead of the master"
+        }
+        TroubleKind::OutOfMemory => {
+            "Redis has no memory left for another lock (maxmemory); free some, or allow more"
+        }
+        TroubleKind::Busy => {
+            "Redis is busy with somebody's script or with loading its data; try again later"
+        }
+        TroubleKind::Killed => {
+            "our script was killed by somebody (SCRIPT KILL); nothing was changed by it"
+        }
+        TroubleKind::NoPermission => {
+            "the Redis user may not do what locks need: +evalsha +eval +subscribe +publish and the \
+             commands of the scripts, ~readlock:* ~writelock:* ~lockspan:* and &lockspan:*"
+        }
+        TroubleKind::NoAuthentication => {
+            "Redis does not know this user and password; they belong in the URL: \
+             redis://USER:PASSWORD@HOST"
+        }
+        TroubleKind::CrossSlot => {
+            "the keys of the record are in different slots of this Redis Cluster; connect with \
+             hash_tag, or with redis-cluster://, which has it, and begin no datatype with }"
+        }
+        TroubleKind::ClusterDown => {
+            "the Redis Cluster does not serve the slot of this record at the moment"
+        }
+        _ => "Redis refused",
+    }
+}
+
+/// Whether it may pass by itself, so that trying again for a while makes sense.
+pub(crate) fn may_pass(kind: TroubleKind) -> bool {
+    matches!(
+        kind,
+        TroubleKind::Unreachable
+            | TroubleKind::FailOver
+            | TroubleKind::ReadOnly
+            | TroubleKind::Busy
+            | TroubleKind::ClusterDown
+    )
+}
+
+/// Whether the connection is of no use any more. A replica may have been the master when we connected.
+pub(crate) fn is_broken(why: &RedisError) -> bool {
+    let kind = kind(why);
+    why.is_unrecoverable_error()
+        || matches!(kind, TroubleKind::Unreachable | TroubleKind::ReadOnly | TroubleKind::FailOver)
+}

@@ -1,0 +1,84 @@
+//! A real Redis for one test: on a free port, stopped by its process id when the test ends.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+/// How long a server may take to come up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running `redis-server`.
+pub(crate) struct Redis {
+    child: Child,
+    pub(crate) port: u16,
+    _folder: tempfile::TempDir,
+}
+
+/// A port that nobody uses.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+impl Redis {
+    /// Starts one with these further arguments.
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        Self::start_at(None, arguments).await
+    }
+
+    /// The same, at a given port if there is one.
+    pub(crate) async fn start_at(port: Option<u16>, arguments: &[&str]) -> Self {
+        let late = Instant::now() + PATIENCE;
+        loop {
+            let folder = tempfile::tempdir().unwrap();
+            let chosen = port.unwrap_or_else(free_port);
+            let mut child = Command::new("redis-server")
+                .args(["--port", &chosen.to_string(), "--bind", "127.0.0.1", "--save", ""])
+                .arg("--dir")
+                .arg(folder.path())
+                .args(arguments)
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("these tests need redis-server");
+            // Somebody else may take the port first; then it ends, and another is tried.
+            loop {
+                if let Some(status) = child.try_wait().unwrap() {
+                    assert!(Instant::now() < late, "redis-server ended: {status}");
+                    break;
+                }
+                if answers(chosen).await {
+                    return Self { child, port: chosen, _folder: folder };
+                }
+                if Instant::now() > late {
+                    child.kill().unwrap();
+                    child.wait().unwrap();
+                    panic!("redis-server does not answer at port {chosen}");
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether something that speaks the protocol answers, be it that it asks for a password.
+async fn answers(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return false };
+    let mut answer = [0; 5];
+    stream.write_all(b"PING\r\n").await.is_ok()
+        && stream.read_exact(&mut answer).await.is_ok()
+        && (answer == *b"+PONG" || answer == *b"-NOAU")
+}
