@@ -212,20 +212,22 @@ impl Desk {
                 let [_, token, wish, count, name] = words[..] else { return };
                 let (Some(token), Some(count)) = (integer(token), integer(count)) else { return };
                 let Ok(record) = Record::parse(name) else { return };
-                let is_ours = |count: i64| {
-                    self.claims.get(&record).is_some_and(|claim| {
-                        claim.is_queued && u64::try_from(count) == Ok(claim.count)
-                    })
-                };
-                if is_ours(count) {
-                    self.granted(record, token, mode(wish));
+                let claim = self.claims.get(&record);
+                match claim.filter(|claim| u64::try_from(count) == Ok(claim.count)) {
+                    // It may be about an earlier upgrade, which was taken back.
+                    Some(claim) if claim.pending == Some(Op::Upgrade) => self.ask(&record),
+                    // This number is asked for once. The answer that it stands in line may come later
+                    // than this.
+                    Some(_) => self.granted(record, token, mode(wish)),
+                    None => {}
                 }
             }
             (Some(b"w"), Some(rest)) => {
                 let words: Vec<&[u8]> = rest.splitn(2, |&byte| byte == b' ').collect();
                 let [wish, name] = words[..] else { return };
                 let (Some(wanted), Ok(record)) = (mode(wish), Record::parse(name)) else { return };
-                if let Some(claim) = self.claims.get(&record).filter(|claim| claim.is_held()) {
+                // This may come before the answer that it is ours.
+                if let Some(claim) = self.claims.get(&record) {
                     let seq = claim.seq;
                     self.say(ToNode::Revoke { record, seq, wanted });
                 }

@@ -129,10 +129,11 @@ impl Desk {
             }
             let next = [self.alarms.next(), self.closing].into_iter().flatten().min();
             tokio::select! {
-                Some(work) = told.recv() => self.work(work),
-                Some((number, word)) = heard.recv() => self.word(number, word),
-                Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
+                biased;
                 () = rung(next) => self.ring(),
+                Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
+                Some((number, word)) = heard.recv() => self.word(number, word),
+                Some(work) = told.recv() => self.work(work),
             }
         }
     }

@@ -18,7 +18,7 @@ use redis::{
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::identity::ALL;
-use crate::script::Call;
+use crate::script::{self, Call};
 use crate::url::Place;
 
 /// What comes without being asked for.
@@ -92,12 +92,21 @@ pub(crate) struct Dial {
 impl Dial {
     /// Connects as the connection with this number.
     pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
-        match self.connect_by(ProtocolVersion::RESP3, number).await {
+        let link = match self.connect_by(ProtocolVersion::RESP3, number).await {
             Err(why) if has_no_resp3(&why) => {
                 self.connect_by(ProtocolVersion::RESP2, number).await
             }
             connected => connected,
+        };
+        let mut link = link?;
+        for load in script::loads(self.channel.is_none()) {
+            match link.send(&load).await {
+                Err(why) if why.is_io_error() => return Err(why),
+                // Who may not load scripts brings them with the first call.
+                _ => {}
+            }
         }
+        Ok(link)
     }
 
     async fn connect_by(&self, by: ProtocolVersion, number: u64) -> Result<Link, RedisError> {

@@ -91,6 +91,29 @@ impl Op {
     }
 }
 
+/// The commands that bring the server all scripts. It may forget them; but as long as it has them,
+/// calls stay in order.
+pub(crate) fn loads(plain: bool) -> impl Iterator<Item = Cmd> {
+    let all = if plain { &[][..] } else { &OPS[..] };
+    let texts = all.iter().map(|op| op.script().text);
+    texts.chain(plain.then(|| PLAIN.text)).map(|text| {
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(text);
+        load
+    })
+}
+
+const OPS: [Op; 8] = [
+    Op::AcquireRead,
+    Op::AcquireWrite,
+    Op::ReleaseRead,
+    Op::ReleaseWrite,
+    Op::Cancel,
+    Op::Renew,
+    Op::Upgrade,
+    Op::Downgrade,
+];
+
 static PLAIN: LazyLock<Text> = LazyLock::new(|| Text::new(include_str!("lua/plain.lua")));
 
 impl Call<'_> {

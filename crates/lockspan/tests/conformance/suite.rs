@@ -161,7 +161,9 @@ pub(crate) async fn a_wait_that_is_dropped_leaves_the_line(service: &Service) {
 }
 
 pub(crate) async fn try_fetches_what_another_node_has_cached_and_does_not_use(service: &Service) {
-    let (one, other) = nodes(service).await;
+    let one = node(service, Options::new()).await;
+    // So long that it is not a matter of luck.
+    let other = node(service, Options::new().try_for(SOON)).await;
     drop(soon(record(&one).write_owned()).await.unwrap());
     let there = record(&other);
     assert!(soon(there.try_write()).await.unwrap().is_some());
