@@ -187,14 +187,24 @@ pub(crate) async fn a_reader_is_upgraded_and_the_second_upgrader_refused(service
     }
     let Err((local, why)) = soon(local.upgrade()).await else { panic!("two upgraders here") };
     assert_eq!(why, LockError::UpgradeConflict);
-    let Err((beside, why)) = soon(beside.upgrade()).await else { panic!("two upgraders") };
+    // Of two nodes, whoever comes to the server first is the one to wait.
+    let mut second = Box::pin(beside.upgrade());
+    let (refused, waiting) = soon(async {
+        tokio::select! {
+            refused = &mut upgrade => (refused, second),
+            refused = &mut second => (refused, upgrade),
+        }
+    })
+    .await;
+    let Err((kept, why)) = refused else { panic!("two upgraders") };
     assert_eq!(why, LockError::UpgradeConflict);
-    assert!(beside.is_valid() && local.is_valid(), "they go on reading");
-    drop((beside, local));
-    let writer = soon(upgrade).await.unwrap();
+    assert!(kept.is_valid() && local.is_valid(), "they go on reading");
+    drop((kept, local));
+    let writer = soon(waiting).await.unwrap();
     assert!(writer.token() > before);
     let reader = writer.downgrade();
     drop(soon(there.read()).await.unwrap());
+    drop(soon(here.read()).await.unwrap());
     assert!(reader.is_valid());
 }
 
