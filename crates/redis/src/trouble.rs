@@ -23,13 +23,18 @@ fn kind(why: &RedisError) -> TroubleKind {
         ErrorKind::Server(ServerErrorKind::ReadOnly) => return TroubleKind::ReadOnly,
         ErrorKind::Server(ServerErrorKind::NoPerm) => return TroubleKind::NoPermission,
         ErrorKind::Server(ServerErrorKind::CrossSlot) => return TroubleKind::CrossSlot,
-        ErrorKind::Server(ServerErrorKind::ClusterDown) => return TroubleKind::ClusterDown,
+        ErrorKind::Server(
+            ServerErrorKind::ClusterDown
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::TryAgain,
+        )
+        | ErrorKind::ClusterConnectionNotFound => return TroubleKind::ClusterDown,
         ErrorKind::Server(ServerErrorKind::BusyLoading) => return TroubleKind::Busy,
         ErrorKind::Server(ServerErrorKind::MasterDown)
         | ErrorKind::MasterNameNotFoundBySentinel
         | ErrorKind::NoValidReplicasFoundBySentinel => return TroubleKind::FailOver,
         ErrorKind::AuthenticationFailed => return TroubleKind::NoAuthentication,
-        ErrorKind::ClusterConnectionNotFound => return TroubleKind::ClusterDown,
         ErrorKind::Io => return TroubleKind::Unreachable,
         _ => {}
     }

@@ -35,30 +35,38 @@ impl Redis {
         loop {
             let folder = tempfile::tempdir().unwrap();
             let chosen = port.unwrap_or_else(free_port);
-            let mut child = Command::new("redis-server")
+            let mut command = Command::new("redis-server");
+            command
                 .args(["--port", &chosen.to_string(), "--bind", "127.0.0.1", "--save", ""])
                 .arg("--dir")
                 .arg(folder.path())
-                .args(arguments)
-                .stdout(Stdio::null())
-                .spawn()
-                .expect("these tests need redis-server");
+                .args(arguments);
             // Somebody else may take the port first; then it ends, and another is tried.
-            loop {
-                if let Some(status) = child.try_wait().unwrap() {
-                    assert!(Instant::now() < late, "redis-server ended: {status}");
-                    break;
-                }
-                if answers(chosen).await {
-                    return Self { child, port: chosen, _folder: folder };
-                }
-                if Instant::now() > late {
-                    child.kill().unwrap();
-                    child.wait().unwrap();
-                    panic!("redis-server does not answer at port {chosen}");
-                }
-                sleep(Duration::from_millis(5)).await;
+            if let Some(redis) = Self::run(command, chosen, folder, late).await {
+                return redis;
             }
+        }
+    }
+
+    /// Runs one; nothing if it ends at once.
+    pub(crate) async fn run(
+        mut command: Command,
+        port: u16,
+        folder: tempfile::TempDir,
+        late: Instant,
+    ) -> Option<Self> {
+        let child = command.stdout(Stdio::null()).spawn().expect("these tests need redis-server");
+        let mut redis = Self { child, port, _folder: folder };
+        loop {
+            if let Some(status) = redis.child.try_wait().unwrap() {
+                assert!(Instant::now() < late, "redis-server ended: {status}");
+                return None;
+            }
+            if answers(port).await {
+                return Some(redis);
+            }
+            assert!(Instant::now() < late, "redis-server does not answer at port {port}");
+            sleep(Duration::from_millis(5)).await;
         }
     }
 

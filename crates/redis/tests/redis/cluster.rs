@@ -1,0 +1,91 @@
+//! A Redis Cluster of three.
+
+use std::process::Command;
+use std::time::Duration;
+
+use lockspan_client::{LockError, TroubleKind};
+use lockspan_redis::Options;
+
+use crate::server::Redis;
+use crate::world::{cli, soon, until};
+
+async fn cluster() -> Vec<Redis> {
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        // The bus of a cluster has a port of its own, 10000 above unless told.
+        let bus = crate::server::free_port().to_string();
+        let arguments = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        nodes.push(Redis::start(&arguments).await);
+    }
+    let addresses = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port));
+    let mut command = Command::new("redis-cli");
+    command.args(["--cluster", "create"]).args(addresses).arg("--cluster-yes");
+    let output = command.output().expect("these tests need redis-cli");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    for node in &nodes {
+        until("the cluster is in order", || {
+            cli(node, &["CLUSTER", "INFO"]).contains("cluster_state:ok")
+        })
+        .await;
+    }
+    nodes
+}
+
+fn left(nodes: &[Redis]) -> Vec<String> {
+    nodes.iter().flat_map(crate::world::keys).collect()
+}
+
+#[tokio::test]
+async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
+    let nodes = cluster().await;
+    let url = format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[1].port);
+    let (one, other) = (
+        Options::new().connect(&url).await.unwrap(),
+        Options::new().connect(&url).await.unwrap(),
+    );
+    for id in 0..20 {
+        let (here, there) = (
+            one.record("invoice", id.to_string()).unwrap(),
+            other.record("invoice", id.to_string()).unwrap(),
+        );
+        let held = soon(here.write()).await.unwrap();
+        let waiting = tokio::spawn(there.clone().write_owned());
+        tokio::task::yield_now().await;
+        let token = held.token();
+        drop(held);
+        let next = soon(waiting).await.unwrap().unwrap();
+        assert!(next.token() > token);
+        if id == 0 {
+            let keys = left(&nodes);
+            assert!(keys.contains(&"writelock:{invoice:0}".to_owned()), "{keys:?}");
+        }
+    }
+    until("nothing is left", || left(&nodes).is_empty()).await;
+}
+
+#[tokio::test]
+async fn without_hash_tags_a_cluster_refuses_and_says_what_to_do() {
+    let nodes = cluster().await;
+    let url = format!("redis-cluster://127.0.0.1:{}?hash_tag=no", nodes[0].port);
+    let locks = Options::new().connect(&url).await.unwrap();
+    let why = soon(locks.record("invoice", "42").unwrap().write_owned()).await.unwrap_err();
+    let LockError::Trouble(why) = why else { panic!("{why}") };
+    assert_eq!(why.kind, TroubleKind::CrossSlot, "{why}");
+    assert!(why.said.contains("hash_tag"), "{why}");
+}
+
+#[tokio::test]
+async fn a_cluster_that_has_lost_a_node_says_so() {
+    let mut nodes = cluster().await;
+    let url = format!("redis-cluster://127.0.0.1:{}", nodes[0].port);
+    let options = Options::new().patience(Duration::from_millis(500));
+    let locks = options.connect(&url).await.unwrap();
+    // `foo` is in slot 12182, which is the last node's.
+    let gone = locks.record("x", "{foo}").unwrap();
+    drop(soon(gone.write()).await.unwrap());
+    drop(nodes.pop());
+    let why = soon(gone.write()).await.unwrap_err();
+    let LockError::Trouble(why) = why else { panic!("{why}") };
+    let expected = [TroubleKind::Unreachable, TroubleKind::ClusterDown];
+    assert!(expected.contains(&why.kind), "{why:?}");
+}
