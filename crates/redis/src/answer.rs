@@ -1,18 +1,19 @@
 //! What Redis answers, and what other nodes have published for us.
 
+use std::time::Duration;
+
 use lockspan_client::{Trouble, TroubleKind};
 use lockspan_protocol::{AcquireRefusal, Mode, Record, ToNode, Token};
 use redis::{RedisError, Value};
 use tokio::time::Instant;
 
 use crate::alarms::{Due, jittered};
-use crate::claim::Retry;
+use crate::claim::{Claim, Retry};
 use crate::desk::{Desk, queued};
-use crate::link::Word;
+use crate::link::{Link, Word};
 use crate::peer::Done;
 use crate::script::Op;
 use crate::trouble::{is_broken, may_pass, trouble};
-use std::time::Duration;
 
 impl Desk {
     /// A call was answered, or was not.
@@ -42,7 +43,7 @@ impl Desk {
     }
 
     fn broken(&mut self, link: u64, why: &RedisError) {
-        let heals = self.link.as_ref().is_some_and(crate::link::Link::heals);
+        let heals = self.link.as_ref().is_some_and(Link::heals);
         if self.number == link && !heals {
             tracing::debug!(%why, "the connection to Redis is of no use; connecting again");
             self.last_trouble = Some(trouble(why));
@@ -54,12 +55,7 @@ impl Desk {
     fn failed(&mut self, done: &Done, why: Trouble) {
         let now = Instant::now();
         match done.op {
-            // The keep-alive is not answered, and the node will send it again.
-            Op::Renew => {
-                if let Some(number) = done.number {
-                    self.renewals.remove(&number);
-                }
-            }
+            Op::Renew => self.not_renewed(done),
             Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => {
                 if let Some(leaving) = self.leaving.get_mut(&done.count) {
                     let (pause, _) = leaving.trouble.failed(now);
@@ -82,6 +78,22 @@ impl Desk {
                 }
             }
         }
+    }
+
+    /// The keep-alive is not answered, and the node will send it again. But where one part of a
+    /// cluster can't be reached, what is kept there must not take all else with it.
+    fn not_renewed(&mut self, done: &Done) {
+        let Some(round) = done.round else { return };
+        let is_part = self.link.as_ref().is_some_and(Link::heals);
+        let claim = self.claims.get(&done.record).filter(|claim| claim.count == done.count);
+        let is_old = |claim: &Claim| claim.is_held() && claim.renewed.elapsed() > self.lease / 2;
+        match claim {
+            Some(claim) if is_part && is_old(claim) => self.lost(&done.record),
+            Some(_) => return drop(self.renewals.remove(&round)),
+            // It is over, and nothing rests on it.
+            None => {}
+        }
+        self.renewed(round, 1);
     }
 
     fn acquired(&mut self, done: &Done, value: &Value) {
@@ -155,7 +167,8 @@ impl Desk {
     fn looked(&mut self, done: &Done, value: &Value) {
         let is_there = matches!(value, Value::BulkString(is) if !is.is_empty());
         let is_queued = matches!(value, Value::BulkString(is) if is == b"q");
-        if let Some(claim) = self.claims.get(&done.record).filter(|c| c.count == done.count) {
+        if let Some(claim) = self.claims.get_mut(&done.record).filter(|c| c.count == done.count) {
+            claim.renewed = claim.renewed.max(done.sent);
             if claim.is_held() {
                 if !is_there || is_queued {
                     self.lost(&done.record);
@@ -165,8 +178,8 @@ impl Desk {
                 self.ask(&done.record);
             }
         }
-        if let Some(number) = done.number {
-            self.renewed(number, 1);
+        if let Some(round) = done.round {
+            self.renewed(round, 1);
         }
     }
 
@@ -195,7 +208,7 @@ impl Desk {
         }
         match word {
             Word::Said(said) => self.said(&said),
-            Word::Gone if self.link.as_ref().is_some_and(crate::link::Link::heals) => {
+            Word::Gone if self.link.as_ref().is_some_and(Link::heals) => {
                 self.look_again();
             }
             Word::Gone => self.unlink(number),

@@ -29,6 +29,8 @@ pub(crate) struct Claim {
     pub(crate) is_queued: bool,
     pub(crate) alarm: Option<Alarm>,
     pub(crate) trouble: Retry,
+    /// Its lease counts from then or later.
+    pub(crate) renewed: Instant,
 }
 
 /// How long something has not worked, and when it is tried again.
@@ -60,6 +62,7 @@ impl Claim {
             is_queued: false,
             alarm: None,
             trouble: Retry::default(),
+            renewed: Instant::now(),
         }
     }
 

@@ -46,11 +46,14 @@ pub(crate) struct Settings {
     pub(crate) patience: Duration,
 }
 
-/// A keep-alive that is not answered yet.
+/// One round of renewing all identifiers, for a keep-alive that is not answered yet.
 #[derive(Debug)]
 pub(crate) struct Renewal {
-    pub(crate) since: Instant,
-    pub(crate) left: usize,
+    /// The keep-alive's number.
+    number: u64,
+    since: Instant,
+    /// How many identifiers are not renewed yet.
+    left: usize,
 }
 
 type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Done> + Send>>>;
@@ -74,7 +77,9 @@ pub(crate) struct Desk {
     pub(crate) alive: Instant,
     pub(crate) claims: HashMap<Record, Claim>,
     pub(crate) leaving: BTreeMap<u64, Leaving>,
+    /// By the numbers of rounds: one that was begun again is another.
     pub(crate) renewals: BTreeMap<u64, Renewal>,
+    rounds: u64,
     pub(crate) alarms: Alarms,
     /// Why there is no connection.
     pub(crate) last_trouble: Option<Trouble>,
@@ -106,6 +111,7 @@ impl Desk {
             claims: HashMap::new(),
             leaving: BTreeMap::new(),
             renewals: BTreeMap::new(),
+            rounds: 0,
             alarms: Alarms::default(),
             last_trouble: None,
             closing: None,
@@ -270,35 +276,35 @@ impl Desk {
     }
 
     fn keep_alive(&mut self, number: u64) {
-        if self.link.is_none() || self.renewals.contains_key(&number) {
+        let is_under_way = self.renewals.values().any(|renewal| renewal.number == number);
+        if self.link.is_none() || is_under_way {
             return;
         }
+        self.rounds += 1;
         let left = self.claims.len();
-        self.renewals.insert(number, Renewal { since: Instant::now(), left });
-        while self.renewals.len() > 4 {
-            self.renewals.pop_first();
-        }
+        self.renewals.insert(self.rounds, Renewal { number, since: Instant::now(), left });
         if left == 0 {
-            return self.renewed(number, 0);
+            return self.renewed(self.rounds, 0);
         }
-        self.renew_all(Some(number));
+        self.renew_all(Some(self.rounds));
     }
 
-    fn renew_all(&mut self, number: Option<u64>) {
+    fn renew_all(&mut self, round: Option<u64>) {
         let all = self.claims.iter();
         let all: Vec<_> = all.map(|(r, c)| (r.clone(), c.count, Arc::clone(&c.keys))).collect();
         for (record, count, keys) in all {
-            self.call(&record, count, &keys, Op::Renew, number);
+            self.call(&record, count, &keys, Op::Renew, round);
         }
     }
 
-    /// One more of a keep-alive's identifiers is renewed; with the last it is answered.
-    pub(crate) fn renewed(&mut self, number: u64, identifiers: usize) {
-        let Some(renewal) = self.renewals.get_mut(&number) else { return };
+    /// So many more of a round's identifiers are renewed; with the last its keep-alive is answered.
+    pub(crate) fn renewed(&mut self, round: u64, identifiers: usize) {
+        let Some(renewal) = self.renewals.get_mut(&round) else { return };
         renewal.left -= identifiers;
         if renewal.left == 0 {
+            let number = renewal.number;
             self.alive = self.alive.max(renewal.since);
-            self.renewals = self.renewals.split_off(&(number + 1));
+            self.renewals.retain(|_, renewal| renewal.number > number);
             self.say(ToNode::Alive { number });
         }
     }
@@ -310,7 +316,7 @@ impl Desk {
         count: u64,
         keys: &Keys,
         op: Op,
-        number: Option<u64>,
+        round: Option<u64>,
     ) {
         let identifier = self.me.identifier(count);
         let call = Call {
@@ -322,7 +328,8 @@ impl Desk {
             plain: self.settings.plain,
         };
         let (link, record) = (self.number, record.clone());
-        let done = move |result| Done { link, record, count, op, number, result };
+        let sent = Instant::now();
+        let done = move |result| Done { link, record, count, op, round, sent, result };
         match &self.link {
             Some(link) => {
                 let answer = link.call(&call);

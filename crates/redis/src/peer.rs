@@ -4,6 +4,7 @@ use lockspan_client::Peer;
 use lockspan_protocol::{Record, SessionId, ToServer};
 use redis::{RedisError, Value};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 
 use crate::link::Link;
 use crate::script::Op;
@@ -30,8 +31,10 @@ pub(crate) struct Done {
     /// The identifier's number.
     pub(crate) count: u64,
     pub(crate) op: Op,
-    /// The keep-alive that it is part of.
-    pub(crate) number: Option<u64>,
+    /// The round of renewing that it is part of.
+    pub(crate) round: Option<u64>,
+    /// When it was called.
+    pub(crate) sent: Instant,
     /// Nothing: there was no connection.
     pub(crate) result: Option<Result<Value, RedisError>>,
 }

@@ -112,3 +112,38 @@ async fn a_cut_connection_loses_no_lock_and_no_place() {
     drop(soon(waiting).await.unwrap().unwrap());
     until("nothing is left", || keys(&redis).is_empty()).await;
 }
+
+/// The connection is cut when Redis has done the acquire; its answer is on its way, or is not.
+#[tokio::test]
+async fn an_acquire_whose_answer_is_lost_is_looked_up() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, Options::new()).await;
+    for _ in 0..10 {
+        let waiting = tokio::spawn(record(&locks).write_owned());
+        until("Redis has it", || cli(&redis, &["EXISTS", "writelock:invoice:42"]) == "1").await;
+        cli(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+        let held = soon(waiting).await.unwrap().unwrap();
+        let identifier = cli(&redis, &["GET", "writelock:invoice:42"]);
+        assert!(!identifier.is_empty() && held.is_valid());
+        assert_eq!(cli(&redis, &["ZCARD", ENDS]), "1");
+        drop(held);
+        until("nothing is left", || keys(&redis).is_empty()).await;
+    }
+}
+
+/// Writes are held up inside Redis, and the connection is cut meanwhile.
+#[tokio::test]
+async fn an_acquire_that_redis_never_did_is_asked_again() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, Options::new().patience(Duration::from_secs(60))).await;
+    drop(soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap());
+    assert_eq!(cli(&redis, &["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
+    let waiting = tokio::spawn(record(&locks).write_owned());
+    until("it is held up", || cli(&redis, &["INFO", "clients"]).contains("blocked_clients:1")).await;
+    assert_eq!(cli(&redis, &["EXISTS", "writelock:invoice:42"]), "0");
+    cli(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    assert_eq!(cli(&redis, &["CLIENT", "UNPAUSE"]), "OK");
+    let held = soon(waiting).await.unwrap().unwrap();
+    assert!(held.is_valid());
+    assert_eq!(cli(&redis, &["ZCARD", ENDS]), "1");
+}
