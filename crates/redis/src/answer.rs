@@ -89,7 +89,10 @@ impl Desk {
         let is_old = |claim: &Claim| claim.is_held() && claim.renewed.elapsed() > self.lease / 2;
         match claim {
             Some(claim) if is_part && is_old(claim) => self.lost(&done.record),
-            Some(_) => return drop(self.renewals.remove(&round)),
+            Some(_) => {
+                self.renewals.remove(&round);
+                return;
+            }
             // It is over, and nothing rests on it.
             None => {}
         }
@@ -229,8 +232,8 @@ impl Desk {
                 match claim.filter(|claim| u64::try_from(count) == Ok(claim.count)) {
                     // It may be about an earlier upgrade, which was taken back.
                     Some(claim) if claim.pending == Some(Op::Upgrade) => self.ask(&record),
-                    // This number is asked for once. The answer that it stands in line may come later
-                    // than this.
+                    // This number is asked for once. The answer that it stands in line may come
+                    // later than this.
                     Some(_) => self.granted(record, token, mode(wish)),
                     None => {}
                 }

@@ -3,13 +3,13 @@
 //!
 //! A task owns it, so that everything has one order. Calls for one record go over one connection in
 //! the order in which they are made. Each lock has one identifier for all of its life, and every
-//! script may be called again with it: what became of a call whose answer was lost is seen by calling
-//! again, and until then nothing is believed. A lock that is over is `leaving` until Redis has heard
-//! it, or its lease is over.
+//! script may be called again with it: what became of a call whose answer was lost is seen by
+//! calling again, and until then nothing is believed. A lock that is over is `leaving` until Redis
+//! has heard it, or its lease is over.
 //!
 //! The lease: the node counts it from when it sent a keep-alive. That is answered when every
-//! identifier that was there at that moment has been renewed; those that come later have a later end
-//! anyway.
+//! identifier that was there at that moment has been renewed; those that come later have a later
+//! end anyway.
 
 use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
@@ -34,6 +34,8 @@ use crate::peer::{Done, Mouth, Work};
 use crate::script::{Call, Op};
 use crate::trouble::trouble;
 
+/// Longer than any process.
+const FOR_EVER: Duration = Duration::from_secs(86_400 * 36_500);
 /// How long the end of a node may take beyond its leases.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -149,7 +151,7 @@ impl Desk {
             Work::Told(session, message) => self.told(session, message),
             Work::Close => {
                 self.end_session();
-                self.closing.get_or_insert(Instant::now() + FAREWELL);
+                self.closing.get_or_insert_with(|| Instant::now() + FAREWELL);
             }
             Work::Linked(number, link) => self.linked(number, link),
             Work::Unlinked(why) => self.last_trouble = Some(trouble(&why)),
@@ -257,7 +259,7 @@ impl Desk {
         let op = claim.end();
         self.call(record, claim.count, &claim.keys, op, None);
         // Without leases it has to be heard, however long it takes.
-        let lease = if self.settings.plain { Duration::from_secs(86_400 * 365) } else { self.lease };
+        let lease = if self.settings.plain { FOR_EVER } else { self.lease };
         let leaving = Leaving {
             keys: claim.keys,
             record: record.clone(),

@@ -1,8 +1,8 @@
 //! Locks on records in a Redis (or Valkey) that is already there.
 //!
-//! [`connect`] gives the same `Locks`, `Record` and guards as any lock service. The data model is one
-//! that a person with `redis-cli` and a program in any language can follow by hand; `docs/redis.md`
-//! has it, and says what Redis can't promise.
+//! [`connect`] gives the same `Locks`, `Record` and guards as any lock service. The data model is
+//! one that a person with `redis-cli` and a program in any language can follow by hand;
+//! `docs/redis.md` has it, and says what Redis can't promise.
 //!
 //! | module | job |
 //! |---|---|

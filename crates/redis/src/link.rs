@@ -93,9 +93,7 @@ impl Dial {
     /// Connects as the connection with this number.
     pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
         let link = match self.connect_by(ProtocolVersion::RESP3, number).await {
-            Err(why) if has_no_resp3(&why) => {
-                self.connect_by(ProtocolVersion::RESP2, number).await
-            }
+            Err(why) if has_no_resp3(&why) => self.connect_by(ProtocolVersion::RESP2, number).await,
             connected => connected,
         };
         let mut link = link?;
@@ -205,9 +203,8 @@ impl Dial {
                     message = heard.next() => message,
                     () = words.closed() => return,
                 };
-                let word = message.map_or(Word::Gone, |message| {
-                    Word::Said(message.get_payload_bytes().to_vec())
-                });
+                let word = message
+                    .map_or(Word::Gone, |message| Word::Said(message.get_payload_bytes().to_vec()));
                 let is_gone = matches!(word, Word::Gone);
                 if words.send((number, word)).is_err() || is_gone {
                     return;

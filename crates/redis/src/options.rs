@@ -104,8 +104,8 @@ impl Options {
         Self { common: self.common.name(name.clone()), name, ..self }
     }
 
-    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis Cluster
-    /// has all keys of a record in one slot. Everybody has to do the same. Not unless told;
+    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
+    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Not unless told;
     /// `redis-cluster://` has it.
     #[must_use]
     pub fn hash_tag(self, hash_tag: bool) -> Self {
@@ -133,9 +133,9 @@ impl Options {
         Self { poll, ..self }
     }
 
-    /// Redis: for how long who waits goes on when Redis is not reached or is in trouble that may pass,
-    /// before the wait ends with [`LockError::Trouble`](lockspan_client::LockError::Trouble). Three
-    /// seconds unless told.
+    /// Redis: for how long who waits goes on when Redis is not reached or is in trouble that may
+    /// pass, before the wait ends with
+    /// [`LockError::Trouble`](lockspan_client::LockError::Trouble). Three seconds unless told.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
@@ -162,7 +162,9 @@ impl Options {
         let bad = |what: &str| ConnectError::BadOption { what: what.to_owned() };
         let plain = target.plain.unwrap_or(self.plain);
         if self.recheck < Duration::from_secs(1) {
-            return Err(bad("to look again more than once a second costs Redis more than it helps"));
+            return Err(bad(
+                "to look again more than once a second costs Redis more than it helps",
+            ));
         }
         if self.poll < Duration::from_millis(1) {
             return Err(bad("to poll more than once a millisecond is not allowed"));

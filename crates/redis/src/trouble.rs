@@ -109,7 +109,8 @@ pub(crate) fn may_pass(kind: TroubleKind) -> bool {
     )
 }
 
-/// Whether the connection is of no use any more. A replica may have been the master when we connected.
+/// Whether the connection is of no use any more. A replica may have been the master when we
+/// connected.
 pub(crate) fn is_broken(why: &RedisError) -> bool {
     let kind = kind(why);
     why.is_unrecoverable_error()

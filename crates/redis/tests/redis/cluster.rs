@@ -39,10 +39,8 @@ fn left(nodes: &[Redis]) -> Vec<String> {
 async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
     let nodes = cluster().await;
     let url = format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[1].port);
-    let (one, other) = (
-        Options::new().connect(&url).await.unwrap(),
-        Options::new().connect(&url).await.unwrap(),
-    );
+    let (one, other) =
+        (Options::new().connect(&url).await.unwrap(), Options::new().connect(&url).await.unwrap());
     for id in 0..20 {
         let (here, there) = (
             one.record("invoice", id.to_string()).unwrap(),

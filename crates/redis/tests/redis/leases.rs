@@ -139,7 +139,8 @@ async fn an_acquire_that_redis_never_did_is_asked_again() {
     drop(soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap());
     assert_eq!(cli(&redis, &["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
     let waiting = tokio::spawn(record(&locks).write_owned());
-    until("it is held up", || cli(&redis, &["INFO", "clients"]).contains("blocked_clients:1")).await;
+    until("it is held up", || cli(&redis, &["INFO", "clients"]).contains("blocked_clients:1"))
+        .await;
     assert_eq!(cli(&redis, &["EXISTS", "writelock:invoice:42"]), "0");
     cli(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     assert_eq!(cli(&redis, &["CLIENT", "UNPAUSE"]), "OK");

@@ -45,7 +45,11 @@ async fn order(redis: &Redis, first: char, line: &str) -> String {
                 drop(held);
             }
         }));
-        if who == 'r' { readers += 1 } else { writers += 1 }
+        if who == 'r' {
+            readers += 1
+        } else {
+            writers += 1
+        }
         let then = (writers.to_string(), readers.to_string());
         until("it is in line", || waiting(redis) == then).await;
     }

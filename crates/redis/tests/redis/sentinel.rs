@@ -1,5 +1,5 @@
-//! A fail-over by sentinels: what replication had not carried over is lost, a lock is granted twice,
-//! and the token catches it at the store.
+//! A fail-over by sentinels: what replication had not carried over is lost, a lock is granted
+//! twice, and the token catches it at the store.
 
 use std::process::Command;
 use std::time::Duration;
@@ -43,8 +43,7 @@ impl Watched {
         let sentinel = Redis::run(command, port, folder, late).await;
         let sentinel = sentinel.expect("nobody has taken the port meanwhile");
         until("the sentinel knows the replica", || {
-            cli(&sentinel, &["SENTINEL", "REPLICAS", "locks"])
-                .contains(&replica.port.to_string())
+            cli(&sentinel, &["SENTINEL", "REPLICAS", "locks"]).contains(&replica.port.to_string())
         })
         .await;
         Self { master: Some(master), replica, sentinel }
@@ -97,9 +96,7 @@ impl Store {
 #[test]
 fn a_lock_is_granted_twice_after_a_fail_over_and_the_token_catches_it() {
     // Each has a runtime of its own, which runs only when it is told to: a process that is paused.
-    let runtime = || {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-    };
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (paused, running) = (runtime(), runtime());
     let mut store = Store::default();
     let mut watched = running.block_on(Watched::start());

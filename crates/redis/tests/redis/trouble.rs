@@ -103,8 +103,7 @@ async fn the_least_rights_that_are_documented_are_enough() {
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(cli(&redis, &words), "OK");
     let url = format!("redis://locks:secret@127.0.0.1:{}", redis.port);
-    let (one, other) =
-        (hasty().connect(&url).await.unwrap(), hasty().connect(&url).await.unwrap());
+    let (one, other) = (hasty().connect(&url).await.unwrap(), hasty().connect(&url).await.unwrap());
     let held = soon(record(&one).read_owned()).await.unwrap();
     let held = soon(held.upgrade()).await.unwrap();
     let waiting = tokio::spawn(record(&other).write_owned());
