@@ -105,15 +105,18 @@ async fn the_dead_in_line_are_passed_over() {
     dead.die();
     let next = tokio::spawn(record(&other).write_owned());
     until("another waits behind", || waiting(&redis).0 == "2").await;
-    let id = cli(&redis, &["LINDEX", WRITERS, "0"]);
+    let reader = cli(&redis, &["SMEMBERS", "lockspan:readers:x:1"]);
     // By the server's clock its end has come.
     until("the dead is dead", || {
-        let end = cli(&redis, &["ZSCORE", "lockspan:ends:invoice:42", &id]);
-        let time = cli(&redis, &["TIME"]).replace('\n', ".");
-        end.is_empty() || end.parse::<f64>().unwrap() / 1e6 < time.parse::<f64>().unwrap()
+        let end = cli(&redis, &["ZSCORE", "lockspan:ends:x:1", &reader]);
+        let time = cli(&redis, &["TIME"]);
+        let (seconds, micros) = time.split_once('\n').unwrap();
+        end.parse::<u64>().unwrap() < format!("{seconds}{micros:0>6}").parse().unwrap()
     })
     .await;
     drop((held, x));
+    // Nobody else waits for this one: who has left has passed over the dead.
+    until("nothing is left of it", || !keys(&redis).iter().any(|key| key.ends_with("x:1"))).await;
     drop(soon(next).await.unwrap().unwrap());
     drop(soon(other.record("x", "1").unwrap().write_owned()).await.unwrap());
     until("nothing is left", || keys(&redis).is_empty()).await;
