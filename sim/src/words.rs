@@ -100,7 +100,10 @@ pub(crate) fn to_node(message: &ToNode) -> String {
         }
         ToNode::Queued { record, seq, ticket } => format!("queued {record} {seq} ticket {ticket}"),
         ToNode::Retry { record, seq } => format!("retry {record} {seq}"),
-        ToNode::Revoke { record, seq, wanted } => format!("revoke {record} {seq} for {wanted}"),
+        ToNode::Revoke { record, seq, wanted, .. } => {
+            format!("revoke {record} {seq} for {wanted}")
+        }
+        ToNode::Keep { record, seq, .. } => format!("keep {record} {seq}"),
         ToNode::Refused { record, seq, why } => format!("refused {record} {seq}: {why}"),
         ToNode::Lost { record, seq } => format!("lost {record} {seq}"),
         ToNode::Unlisted { term: of, former } => format!("{former} is not listed, {}", term(of)),

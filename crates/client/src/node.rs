@@ -449,7 +449,7 @@ impl Node {
             }
             Output::Drain { record, to, stay } => {
                 let entry = self.entries.get(&record);
-                lock(&entry.line).drain = Some(Drain { to, stay });
+                lock(&entry.line).drain.get_or_insert(Drain { to, stay }).to = to;
                 core.touched.push(entry);
             }
             Output::Lost { record } => {

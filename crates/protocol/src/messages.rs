@@ -224,6 +224,19 @@ pub enum ToNode {
         seq: Seq,
         /// What the other wants.
         wanted: Mode,
+        /// When it was said, in the order of tickets: of all that is said about a grant, the last
+        /// counts.
+        at: Ticket,
+    },
+    /// Nobody wants the record any more that was granted under `seq`: what was said about giving it
+    /// up is void.
+    Keep {
+        /// What.
+        record: Record,
+        /// Which grant.
+        seq: Seq,
+        /// When it was said.
+        at: Ticket,
     },
     /// The acquire `seq` is refused, and waits no more.
     Refused {

@@ -103,10 +103,17 @@ fn put_node(message: &ToNode, to: &mut impl Words) {
             to.number(seq.0);
             to.record(record);
         }
-        ToNode::Revoke { record, seq, wanted } => {
-            to.begin("revoke", 3);
+        ToNode::Revoke { record, seq, wanted, at } => {
+            to.begin("revoke", 4);
             to.number(seq.0);
             to.mode(Some(*wanted));
+            to.packed(at.number());
+            to.record(record);
+        }
+        ToNode::Keep { record, seq, at } => {
+            to.begin("keep", 3);
+            to.number(seq.0);
+            to.packed(at.number());
             to.record(record);
         }
         ToNode::Refused { record, seq, why } => {
@@ -256,8 +263,12 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
         b"revoke" => ToNode::Revoke {
             seq: from.seq("seq")?,
             wanted: from.mode("wanted mode")?,
+            at: from.ticket("at")?,
             record: from.record()?,
         },
+        b"keep" => {
+            ToNode::Keep { seq: from.seq("seq")?, at: from.ticket("at")?, record: from.record()? }
+        }
         b"refused" => ToNode::Refused {
             seq: from.seq("seq")?,
             why: read_acquire_refusal(from)?,

@@ -12,7 +12,7 @@ use crate::{ask, held, puppet, waits, write};
 #[tokio::test(flavor = "multi_thread")]
 async fn service_f01_a_dead_nodes_idle_records_are_free_after_its_lease_and_not_before() {
     let (stage, folder) = (Stage::new().await, tempfile::tempdir().unwrap());
-    let mut dead = puppet(&stage.url(), folder.path(), Duration::from_secs(3));
+    let mut dead = puppet(&stage.url(), folder.path(), Duration::from_secs(5));
     let old = held(&mut dead, "write a:1").await;
     assert_eq!(ask(&mut dead, "drop a:1").await, "dropped");
     let other = stage.node(Options::new()).await;
@@ -52,7 +52,8 @@ async fn service_f02_after_a_death_inside_the_next_token_is_higher() {
 async fn service_f03_a_node_that_was_stopped_past_its_lease_uses_nothing_of_it() {
     let (stage, folder) = (Stage::new().await, tempfile::tempdir().unwrap());
     let store = Store::new(folder.path());
-    let mut paused = puppet(&stage.url(), folder.path(), Duration::from_secs(1));
+    let lease = Duration::from_secs(2);
+    let mut paused = puppet(&stage.url(), folder.path(), lease);
     let cached = held(&mut paused, "write a:1").await;
     ask(&mut paused, "drop a:1").await;
     let idle = held(&mut paused, "write c:1").await;
@@ -71,7 +72,7 @@ async fn service_f03_a_node_that_was_stopped_past_its_lease_uses_nothing_of_it()
     assert_eq!(store.open(&file("b:1"), "other", token).unwrap(), Ok(0));
 
     // For longer than a lease, by which its threads know that they were stopped.
-    tokio::time::sleep_until(stopped + Duration::from_millis(1500)).await;
+    tokio::time::sleep_until(stopped + lease.mul_f64(1.2)).await;
     paused.resume().unwrap();
     let seen = ask(&mut paused, "spun").await;
     assert_eq!(seen, "lost none", "seen by threads that were in the middle of it");

@@ -1,9 +1,9 @@
 //! F14: one story of two nodes, again and again, each time with another message lost, or with the
 //! connection ended in the middle of it. It always ends in the same way.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use lockspan::{LockError, Locks, Options};
 use lockspan_faults::proxy::{Fate, Proxy, Weather};
@@ -15,21 +15,51 @@ use crate::{record, waits, write};
 /// How many stories are told at the same time.
 const AT_ONCE: usize = 16;
 
+/// Every message of a story, printed if it ends badly.
+#[derive(Clone)]
+struct Log(Arc<Mutex<Vec<String>>>, Instant);
+
+impl Log {
+    fn note(&self, what: impl std::fmt::Display) {
+        let line = format!("{:>9.3?} {what}", self.1.elapsed());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+}
+
+/// Belongs to the story; the copies belong to its networks.
+struct Told {
+    log: Log,
+    ends_well: bool,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if !self.ends_well {
+            let lines = self.log.0.lock().unwrap_or_else(PoisonError::into_inner);
+            println!("{}", lines.join("\n"));
+        }
+    }
+}
+
 /// Tells the story with this fate for the message with this number; false if there are not so many.
 async fn tell(at: usize, fate: Fate) -> bool {
     let mut stage = Stage::new().await;
     let count = Arc::new(AtomicUsize::new(0));
+    let log = Log(Arc::default(), Instant::now());
+    let mut told = Told { log: log.clone(), ends_well: false };
     let mut nodes = Vec::new();
     for seed in 1..=2 {
-        let options = Options::new().lease(Duration::from_secs(4));
+        // Longer than anything is waited for: what is lost is lost for another reason.
+        let options = Options::new().lease(Duration::from_secs(40));
         let (locks, proxy): (Locks, Proxy) =
             stage.node_behind(options, Weather::default(), seed).await;
-        let count = Arc::clone(&count);
-        proxy.set_rule(
-            move |_| {
-                if count.fetch_add(1, Ordering::SeqCst) == at { fate } else { Fate::Pass }
-            },
-        );
+        let (count, log) = (Arc::clone(&count), log.clone());
+        proxy.set_rule(move |message| {
+            let number = count.fetch_add(1, Ordering::SeqCst);
+            let fate = if number == at { fate } else { Fate::Pass };
+            log.note(format_args!("{number:>3} node {seed} {message:?} {fate:?}"));
+            fate
+        });
         nodes.push((locks, proxy));
     }
     let (one, two) = (&nodes[0].0, &nodes[1].0);
@@ -68,7 +98,9 @@ async fn tell(at: usize, fate: Fate) -> bool {
     // The server dies; who has it keeps it, who waits for it waits on.
     let waiting = waits(one, "a:1");
     let token = writer.token();
+    log.note("the server is killed");
     stage.restart().await;
+    log.note("it is back");
     assert!(writer.is_valid() && writer.token() == token, "{fate:?} at {at}");
     assert!(!waiting.is_finished(), "{fate:?} at {at}");
     drop(writer);
@@ -80,6 +112,7 @@ async fn tell(at: usize, fate: Fate) -> bool {
     for (locks, _) in &nodes {
         assert_eq!(locks.stats().lost, 0, "{fate:?} at {at}");
     }
+    told.ends_well = true;
     count.load(Ordering::SeqCst) > at
 }
 

@@ -56,7 +56,8 @@ impl Books {
         let (ToNode::Granted { record, seq, .. }
         | ToNode::Queued { record, seq, .. }
         | ToNode::Retry { record, seq }
-        | ToNode::Revoke { record, seq, .. }) = message
+        | ToNode::Revoke { record, seq, .. }
+        | ToNode::Keep { record, seq, .. }) = message
         else {
             return Ok(());
         };

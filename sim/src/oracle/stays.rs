@@ -1,6 +1,6 @@
 //! Whether a node keeps what others wait for: after a drain at most so many turns begin, and none
-//! after its time. A drain that asks for more than the one before begins anew; one that repeats it
-//! does not.
+//! after its time. A drain that asks for something else than the one before begins anew; one that
+//! repeats it does not.
 
 use std::collections::BTreeMap;
 

@@ -320,7 +320,8 @@ impl World {
             Output::Drain { record, to, stay } => {
                 let record = words::number(&record);
                 let node = &mut self.nodes[usize::from(number)];
-                node.lines[usize::from(record)].drain = Some(Drain { to, stay });
+                let drain = &mut node.lines[usize::from(record)].drain;
+                drain.get_or_insert(Drain { to, stay }).to = to;
                 let now = node.clock.at(self.now);
                 self.stays.drain(now, number, record, to);
                 Some(record)

@@ -62,14 +62,21 @@ impl Stranger {
         push.data.into_iter().map(|word| from_redis_value(word).expect("a word")).collect()
     }
 
-    /// The next event that is no revoke: those are sent again until they are answered.
-    async fn event_after_revokes(&mut self) -> Vec<String> {
+    /// The next event that is no wish: those are sent again until they are answered.
+    async fn event_after_wishes(&mut self) -> Vec<String> {
         loop {
             let event = self.event().await;
-            if event[1] != "revoke" {
+            if event[1] != "revoke" && event[1] != "keep" {
                 return event;
             }
         }
+    }
+
+    /// The next event but for when it was said, the fifth word.
+    async fn wish(&mut self) -> Vec<String> {
+        let mut event = self.event().await;
+        event.remove(4);
+        event
     }
 }
 
@@ -95,7 +102,7 @@ async fn redis_rs_hears_our_pushes() {
     let (seq, token): (u64, u64) = (get(&held, "seq"), get(&held, "token"));
     let queued: Fields = two.ask(&format!("LS.ACQUIRE {b} rs:1 R")).await;
     assert_eq!(get::<String>(&queued, "status"), "queued");
-    assert_eq!(one.event().await, words(&format!("{a} revoke {seq} R rs:1")));
+    assert_eq!(one.wish().await, words(&format!("{a} revoke {seq} R rs:1")));
     assert_eq!(one.ask::<i64>(&format!("LS.RELEASE {a} rs:1 {seq}")).await, 1);
     let next: u64 = get(&queued, "seq");
     let granted = words(&format!("{b} granted {next} R {token} - rs:1"));
@@ -106,7 +113,7 @@ async fn redis_rs_hears_our_pushes() {
     let keep = format!("LS.KEEP {a}");
     let (waited, kept) = tokio::join!(one.ask::<Option<Fields>>(&wait), one.ask::<u64>(&keep));
     assert!(waited.is_none() && (1..=30_000).contains(&kept), "{waited:?} {kept}");
-    assert_eq!(two.event().await, words(&format!("{b} revoke {next} W rs:1")));
+    assert_eq!(two.wish().await, words(&format!("{b} revoke {next} W rs:1")));
 
     assert_eq!(one.refused("LS.KEEP 1").await, "NOSESSION");
     assert_eq!(one.refused(&format!("LS.ACQUIRE {a} rs W")).await, "ERR");
@@ -145,7 +152,7 @@ async fn what_was_held_is_told_after_a_crash() {
     let queued: Fields = after.ask(&format!("LS.ACQUIRE {other} rs:2 W")).await;
     assert_eq!(get::<String>(&queued, "status"), "queued");
     assert_eq!(after.ask::<i64>(&format!("LS.RELEASE {session} rs:2 {seq}")).await, 1);
-    let event = after.event_after_revokes().await;
+    let event = after.event_after_wishes().await;
     assert_eq!((event[0].clone(), event[1].as_str()), (other.to_string(), "granted"));
     assert!(event[4].parse::<u64>().expect("a token") > token, "{event:?}");
 }

@@ -44,6 +44,7 @@ suite! {
     the_other_node_gets_what_this_one_has_cached,
     a_task_that_never_waits_does_not_keep_a_cached_record,
     readers_share_and_a_writer_waits_for_all,
+    readers_share_when_the_writer_between_them_has_given_up,
     nobody_is_in_beside_a_writer,
     a_wait_that_is_dropped_leaves_the_line,
     try_fetches_what_another_node_has_cached_and_does_not_use,

@@ -90,6 +90,20 @@ pub(crate) async fn readers_share_and_a_writer_waits_for_all(service: &Service) 
     assert!(writer.is_valid());
 }
 
+pub(crate) async fn readers_share_when_the_writer_between_them_has_given_up(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let (here, there) = (record(&one), record(&other));
+    let writer = soon(here.write()).await.unwrap();
+    let brief = Duration::from_millis(20);
+    assert!(matches!(there.write_timeout(brief).await, Err(LockError::Timeout)));
+    let reader = writer.downgrade();
+    // On the other node, and on the one that was asked to give the record up.
+    drop(soon(there.read()).await.unwrap());
+    assert!(matches!(there.write_timeout(brief).await, Err(LockError::Timeout)));
+    drop(soon(here.read()).await.unwrap());
+    assert!(reader.is_valid());
+}
+
 pub(crate) async fn nobody_is_in_beside_a_writer(service: &Service) {
     let nodes = [nodes(service).await, nodes(service).await];
     let inside = Arc::new(AtomicU32::new(0));

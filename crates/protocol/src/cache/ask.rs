@@ -98,7 +98,7 @@ impl LockCache {
         }
         let (mode, upgrade, owners) = (want.mode, want.upgrade, want.owners.clone());
         let fresh =
-            Ask { seq: self.seq.next(), server, place: None, revoked: None, resend_at: again_at };
+            Ask { seq: self.seq.next(), server, place: None, wish: None, resend_at: again_at };
         let mut ask = entry.asked.map_or(fresh, |ask| Ask { server, resend_at: again_at, ..ask });
         if ask.is_placed_by(server) {
             ask.resend_at = now + self.config.resend * 4;

@@ -29,6 +29,16 @@ pub(super) struct Held {
     pub(super) granted: Seq,
     pub(super) token: Token,
     pub(super) rest: Rest,
+    /// When the last wish for it was said that was heard of.
+    pub(super) wished_at: Option<Ticket>,
+}
+
+/// What others want of a grant, if anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish {
+    pub(super) wanted: Option<Mode>,
+    /// When it was said.
+    pub(super) at: Ticket,
 }
 
 /// Where a grant or a place in line is known: on the lease with this server it rests.
@@ -54,8 +64,8 @@ pub(super) struct Ask {
     /// To whom it was sent last.
     pub(super) server: ServerId,
     pub(super) place: Option<Place>,
-    /// A revoke that came before the grant: the strongest mode that others want.
-    pub(super) revoked: Option<Mode>,
+    /// What was said about the grant before it came.
+    pub(super) wish: Option<Wish>,
     pub(super) resend_at: Tick,
 }
 

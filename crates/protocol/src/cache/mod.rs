@@ -55,7 +55,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ask::Over;
-use entry::{Records, Want};
+use entry::{Records, Want, Wish};
 use link::Links;
 use recovery::Recovery;
 use remote::Grant;
@@ -173,7 +173,7 @@ pub enum Output {
     },
     /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone:
     /// all if `to` is nothing, the writers if it is reading (readers go on then). Turns may begin
-    /// as long as the stay lasts. A second one for the same record replaces the first.
+    /// as long as the stay lasts. A second one for the same record changes `to` alone.
     Drain {
         /// What.
         record: Record,
@@ -395,8 +395,12 @@ impl LockCache {
                 self.queued(now, server, &record, (seq, ticket), out);
             }
             ToNode::Retry { record, seq } => self.retry(now, server, &record, seq, out),
-            ToNode::Revoke { record, seq, wanted } => {
-                self.revoked(now, server, &record, (seq, wanted), out);
+            ToNode::Revoke { record, seq, wanted, at } => {
+                let wish = Wish { wanted: Some(wanted), at };
+                self.wished(now, server, &record, (seq, wish), out);
+            }
+            ToNode::Keep { record, seq, at } => {
+                self.wished(now, server, &record, (seq, Wish { wanted: None, at }), out);
             }
             ToNode::Refused { record, seq, why } => {
                 self.refused(now, server, &record, (seq, why), out);

@@ -1,7 +1,7 @@
 //! What servers say about records.
 
 use super::ask::Over;
-use super::entry::{Ask, Drain, Entry, Held, Place, Rest};
+use super::entry::{Ask, Drain, Entry, Held, Place, Rest, Wish};
 use super::{LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId};
@@ -44,18 +44,20 @@ impl LockCache {
         let is_late = token.epoch() < self.routes.epoch(record.group());
         match self.number(record, seq) {
             Number::Held => {
-                if let Some(wanted) = give_back {
+                let is_told = self.held(record).is_some_and(|held| held.wished_at.is_some());
+                if let Some(wanted) = give_back.filter(|_| !is_told) {
                     self.drain(record, wanted, Stay::begin(now, self.config.stay), out);
                 }
             }
             _ if is_late => {}
             Number::Asked => {
-                let revoked = self.records.take_ask(record).and_then(|ask| ask.revoked);
+                let wish = self.records.take_ask(record).and_then(|ask| ask.wish);
+                let wished_at = wish.map(|wish| wish.at);
                 let rest = Rest { server, epoch: token.epoch() };
-                let held = Some(Held { mode, seq, granted: seq, token, rest });
+                let held = Some(Held { mode, seq, granted: seq, token, rest, wished_at });
                 *self.records.get_or_new(record) = Entry { held, ..Entry::default() };
                 self.say_opened(record, out);
-                if let Some(wanted) = give_back.max(revoked) {
+                if let Some(wanted) = wish.map_or(give_back, |wish| wish.wanted) {
                     self.drain(record, wanted, Stay::over(), out);
                 }
             }
@@ -100,29 +102,54 @@ impl LockCache {
         }
     }
 
-    /// Somebody wants what was granted.
-    pub(super) fn revoked(
+    /// What others want of what was granted, if anything. What was said last counts, in whichever
+    /// order it comes.
+    pub(super) fn wished(
         &mut self,
         now: Tick,
         server: ServerId,
         record: &Record,
-        (seq, wanted): (Seq, Mode),
+        (seq, wish): (Seq, Wish),
         out: &mut Vec<Output>,
     ) {
-        let stay = Stay::begin(now, self.config.stay);
-        if self.config.bugs.has(Bug::RevokeIgnoresSeq) && self.held(record).is_some() {
-            return self.drain(record, wanted, stay, out);
-        }
-        match (self.number(record, seq), self.asked(record)) {
-            (Number::Held, _) => self.drain(record, wanted, stay, out),
-            (Number::Asked, Some(_)) if self.config.bugs.has(Bug::EarlyRevokeForgotten) => {}
-            (Number::Asked, Some(ask)) => {
-                let revoked = ask.revoked.max(Some(wanted));
-                self.records.put_ask(record, Ask { revoked, ..ask });
+        let bugs = self.config.bugs;
+        let number = self.number(record, seq);
+        let entry = self.records.get_mut(record);
+        let (held, asked) = entry.map_or((None, None), |it| (it.held.as_mut(), it.asked));
+        match (number, held, asked) {
+            (_, Some(_), _) if bugs.has(Bug::RevokeIgnoresSeq) => {
+                self.heed(now, record, wish.wanted, out);
+            }
+            (Number::Held, Some(held), _) => {
+                if Some(wish.at) >= held.wished_at {
+                    held.wished_at = Some(wish.at);
+                    self.heed(now, record, wish.wanted, out);
+                }
+            }
+            (Number::Asked, _, Some(_)) if bugs.has(Bug::EarlyRevokeForgotten) => {}
+            (Number::Asked, _, Some(ask)) => {
+                if ask.wish.is_none_or(|before| before.at <= wish.at) {
+                    self.records.put_ask(record, Ask { wish: Some(wish), ..ask });
+                }
+                // The grant is on its way, or lost.
                 self.acquire(now, record, out);
             }
-            _ => self.answer_over(server, record, seq, out),
+            _ if wish.wanted.is_some() => self.answer_over(server, record, seq, out),
+            _ => {}
         }
+    }
+
+    /// Gives up what is wanted, or goes on with what nobody wants any more.
+    fn heed(&mut self, now: Tick, record: &Record, wanted: Option<Mode>, out: &mut Vec<Output>) {
+        let Some(wanted) = wanted else {
+            let entry = self.records.get_mut(record);
+            if entry.and_then(|entry| entry.drain.take()).is_some() {
+                self.say_opened(record, out);
+                self.advance(now, record, out);
+            }
+            return;
+        };
+        self.drain(record, wanted, Stay::begin(now, self.config.stay), out);
     }
 
     /// Has the local threads leave, as far as `wanted` needs it.
@@ -141,7 +168,7 @@ impl LockCache {
         let drain = match &mut entry.drain {
             None => entry.drain.insert(Drain { to, stay, report: None }),
             // The threads have been told already when the stay ends.
-            Some(drain) if drain.to > to => {
+            Some(drain) if drain.to != to => {
                 drain.to = to;
                 drain
             }

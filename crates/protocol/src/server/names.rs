@@ -26,8 +26,9 @@ pub(super) struct Entry {
     pub(super) group: Group,
     /// A writer has left: the readers that wait now go before the next writer.
     pub(super) readers_due: bool,
-    /// Every holder in the way of this mode was told so.
-    pub(super) revoked: Option<Mode>,
+    /// What every holder was told that others want, as far as it is in their way; nothing if some
+    /// were told otherwise.
+    pub(super) told: Option<Option<Mode>>,
     /// Its revokes are sent again then.
     pub(super) alarm: Option<Tick>,
 }
@@ -101,7 +102,7 @@ impl Names {
             upgrader: ClaimIx::NONE,
             group,
             readers_due: false,
-            revoked: None,
+            told: Some(None),
             alarm: None,
         });
         let ix = RecordIx::new(key);

@@ -273,7 +273,11 @@ impl CacheFuzz {
             },
             45..55 => ToNode::Queued { record, seq, ticket: common::ticket(rng, present) },
             55..60 => ToNode::Retry { record, seq },
-            60..82 => ToNode::Revoke { record, seq, wanted: common::mode(rng) },
+            60..76 => {
+                let (wanted, at) = (common::mode(rng), common::ticket(rng, present));
+                ToNode::Revoke { record, seq, wanted, at }
+            }
+            76..82 => ToNode::Keep { record, seq, at: common::ticket(rng, present) },
             82..94 => {
                 let (group, cycle) = (record.group(), common::owners(rng));
                 let why = rng.pick(&[

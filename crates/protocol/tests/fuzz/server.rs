@@ -334,6 +334,7 @@ fn kind(output: &Output) -> u32 {
             ToNode::Revoke { .. } => 11,
             ToNode::Refused { .. } => 12,
             ToNode::Lost { .. } => 13,
+            ToNode::Keep { .. } => 14,
             other => panic!("a server does not put out {other:?}"),
         },
     }

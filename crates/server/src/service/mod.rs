@@ -55,6 +55,7 @@ mod acquire;
 mod desk;
 mod look;
 mod patience;
+mod places;
 mod seat;
 mod sessions;
 mod shard;
@@ -80,6 +81,7 @@ use crate::store::Storage;
 pub(crate) use acquire::Wish;
 use desk::Desk;
 use patience::Patiences;
+use places::Places;
 pub(crate) use seat::Seat;
 use shard::Shard;
 pub(crate) use work::Work;
@@ -94,6 +96,7 @@ pub(crate) struct Service {
     /// The epoch of each group; 0 while it is not served.
     epochs: Box<[AtomicU32]>,
     patiences: Patiences,
+    places: Places,
     /// When the timer rings next, in microseconds.
     rings_at: AtomicU64,
     rings_earlier: Notify,
@@ -117,6 +120,7 @@ impl Service {
             storage,
             epochs: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             patiences: Patiences::default(),
+            places: Places::default(),
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
             halted: AtomicBool::new(false),
@@ -222,6 +226,10 @@ impl Service {
         while work.is_left() {
             self.patiences.change(&mut work.patience, &mut work.patience_over);
             self.ring_by(self.patiences.next_deadline());
+            if !work.places.is_empty() {
+                self.places.add(clock::now(), &mut work.places);
+                self.ring_by(self.places.next_deadline());
+            }
             for victim in std::mem::take(&mut work.victims) {
                 self.meters.deadlocks.add(1);
                 let lockspan_protocol::server::Victim { session, seq, record, cycle } = victim;

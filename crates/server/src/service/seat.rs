@@ -19,6 +19,7 @@ use lockspan_protocol::{
 use lockspan_wire::{CommandError, ErrorCode, Event, Value, Wait, reply};
 
 use super::patience::{Patience, PatienceKey};
+use super::places::Place;
 use super::work::Work;
 use crate::net::outbox::{Outbox, Slot};
 
@@ -284,6 +285,14 @@ impl Seat {
             !asks.is_empty()
         });
         gone
+    }
+
+    /// What is said later, if then: that a node waits. Commands and those who are to acquire again
+    /// hear it at once.
+    pub(super) fn put_off(self: &Arc<Self>, message: &ToNode) -> Option<Place> {
+        let ToNode::Queued { record, seq, .. } = message else { return None };
+        let waits = self.handoff == Handoff::Direct && self.asked(record, *seq) == 0;
+        waits.then(|| Place { seat: Arc::clone(self), record: record.clone(), seq: *seq })
     }
 
     /// The table or the registry says something to the session.

@@ -43,10 +43,13 @@ impl Shard {
         for said in self.out.drain(..) {
             match said {
                 TableOutput::Send { session, message } => {
-                    self.counts.sent(&message);
-                    if let Some(seat) = self.seats.get(&session) {
-                        seat.deliver(message, work);
+                    let Some(seat) = self.seats.get(&session) else { continue };
+                    if let Some(later) = seat.put_off(&message) {
+                        work.places.push(later);
+                        continue;
                     }
+                    self.counts.sent(&message);
+                    seat.deliver(message, work);
                 }
                 // In the order in which the table said them: a wait is not over before it began.
                 TableOutput::Fact(fact) => {
@@ -67,7 +70,7 @@ impl Shard {
 }
 
 impl Counts {
-    fn sent(&mut self, message: &ToNode) {
+    pub(super) fn sent(&mut self, message: &ToNode) {
         self.messages_out += 1;
         match message {
             ToNode::Granted { .. } => self.grants += 1,

@@ -88,6 +88,34 @@ fn a_term_that_begins_lists_the_sessions_that_are_open() {
 }
 
 #[test]
+fn a_place_in_line_is_told_when_the_wait_lasts_and_not_when_it_is_over() {
+    let service = service(true);
+    let mut work = Work::default();
+    let mut open = |number| {
+        let (session, ttl) = (SessionId(number), Duration::from_secs(5));
+        service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens")
+    };
+    let (one, two, three) = (open(1), open(2), open(3));
+    let record = Record::new("a", "1").expect("a name");
+    let epoch = service.epoch_of(&record).expect("it is served");
+    let acquire = || {
+        let (record, owners) = (record.clone(), Vec::new());
+        let (mode, seq, upgrade) = (Mode::Write, Seq(1), false);
+        ToServer::Acquire { record, mode, seq, epoch, upgrade, owners }
+    };
+    for seat in [&one, &two, &three] {
+        service.tell_table(seat, acquire(), &mut work).expect("it waits or is granted");
+    }
+    service.finish(&mut work);
+    assert_eq!(service.stats().queued, 0);
+    let release = ToServer::Release { record: record.clone(), seq: Seq(1), keep: None };
+    service.tell_table(&one, release, &mut work).expect("it held it");
+    service.tell_places(crate::clock::now() + Duration::from_secs(1), &mut work);
+    let stats = service.stats();
+    assert_eq!((stats.grants, stats.queued), (2, 1), "the second is served, the third waits");
+}
+
+#[test]
 fn tables_share_the_groups() {
     for shards in [1, 3, 16, 255, 256] {
         let mut seen = vec![0; shards];

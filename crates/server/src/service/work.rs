@@ -6,6 +6,7 @@ use lockspan_protocol::server::Victim;
 use lockspan_protocol::{Epoch, GroupSet, SessionId, ToServer};
 
 use super::patience::{Patience, PatienceKey};
+use super::places::Place;
 use super::seat::Seat;
 use crate::net::outbox::Dirty;
 
@@ -23,6 +24,8 @@ pub(crate) struct Work {
     /// Commands that wait up to a moment: those that have begun, and those that are answered.
     pub(super) patience: Vec<(PatienceKey, Patience)>,
     pub(super) patience_over: Vec<PatienceKey>,
+    /// Acquires that wait and are told so later.
+    pub(super) places: Vec<Place>,
 }
 
 impl Work {
@@ -32,7 +35,8 @@ impl Work {
             && self.notes.is_empty()
             && self.again.is_empty()
             && self.patience.is_empty()
-            && self.patience_over.is_empty())
+            && self.patience_over.is_empty()
+            && self.places.is_empty())
     }
 }
 

@@ -169,11 +169,13 @@ fn to_node() -> impl Strategy<Value = ToNode> {
             ticket
         }),
         (record(), seq()).prop_map(|(record, seq)| ToNode::Retry { record, seq }),
-        (record(), seq(), mode()).prop_map(|(record, seq, wanted)| ToNode::Revoke {
+        (record(), seq(), mode(), ticket()).prop_map(|(record, seq, wanted, at)| ToNode::Revoke {
             record,
             seq,
-            wanted
+            wanted,
+            at
         }),
+        (record(), seq(), ticket()).prop_map(|(record, seq, at)| ToNode::Keep { record, seq, at }),
         (record(), seq(), acquire_refusal()).prop_map(|(record, seq, why)| ToNode::Refused {
             record,
             seq,

@@ -90,7 +90,15 @@ impl Dice {
                 ToNode::Queued { record, seq, ticket }
             }
             10 => ToNode::Retry { record, seq },
-            11 => ToNode::Revoke { record, seq, wanted: self.mode() },
+            11 => {
+                let at = Ticket::new(Epoch::new(1).unwrap(), last).unwrap();
+                let wanted = self.mode();
+                if self.below(4) == 0 {
+                    ToNode::Keep { record, seq, at }
+                } else {
+                    ToNode::Revoke { record, seq, wanted, at }
+                }
+            }
             12 if self.below(2) == 0 => {
                 let why = AcquireRefusal::NotServed(NotServed { group: record.group() });
                 ToNode::Refused { record, seq, why }

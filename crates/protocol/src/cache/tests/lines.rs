@@ -42,14 +42,45 @@ fn a_revoke_with_local_waiters_bounds_the_stay_and_asks_again_behind_the_others(
 }
 
 #[test]
-fn a_stronger_wish_drains_further_within_the_first_stay() {
+fn the_last_wish_counts_within_the_first_stay() {
     check(&[
         (10, want("x", Write), "1/100 acquire x write #1 in 1"),
         (20, granted("x", 1, Write), "open x write 1.7 on 1"),
-        (30, revoke("x", 1, Read), "drain x to read by 32"),
-        (31, revoke("x", 1, Write), "drain x by 32"),
-        (33, revoke("x", 1, Read), ""),
-        (40, drained("x"), "1/100 release x #1"),
+        (30, revoke_at(5, "x", 1, Read), "drain x to read by 32"),
+        (31, revoke_at(6, "x", 1, Write), "drain x by 32"),
+        (33, revoke_at(7, "x", 1, Read), "drain x to read by 32"),
+        (34, revoke_at(6, "x", 1, Write), ""),
+        (40, drained("x"), "1/100 release x #1 keep #2"),
+        (50, revoke_at(8, "x", 2, Write), "drain x by 52"),
+        (51, keep_at(7, "x", 2), ""),
+        (52, drained("x"), "1/100 release x #2"),
+    ]);
+}
+
+#[test]
+fn what_nobody_wants_any_more_is_kept() {
+    check(&[
+        (10, want("x", Write), "1/100 acquire x write #1 in 1"),
+        (20, granted("x", 1, Write), "open x write 1.7 on 1"),
+        (30, revoke_at(5, "x", 1, Write), "drain x by 32"),
+        (31, keep_at(6, "x", 1), "open x write 1.7 on 1"),
+        (32, revoke_at(5, "x", 1, Write), ""),
+        (33, drained("x"), "[NotDraining]"),
+        // Another wish begins another stay.
+        (40, revoke_at(7, "x", 1, Write), "drain x by 42"),
+        (41, drained("x"), "1/100 release x #1"),
+        (42, keep_at(8, "x", 1), ""),
+    ]);
+}
+
+#[test]
+fn what_nobody_wants_any_more_before_its_grant_is_kept() {
+    check(&[
+        (10, want("x", Read), "1/100 acquire x read #1 in 1"),
+        (11, keep_at(6, "x", 1), "1/100 acquire x read #1 in 1"),
+        (12, revoke_at(5, "x", 1, Write), "1/100 acquire x read #1 in 1"),
+        (20, granted("x", 1, Read), "open x read 1.7 on 1"),
+        (30, want("x", Read), "open x read 1.7 on 1"),
     ]);
 }
 

@@ -265,7 +265,19 @@ fn retry(name: &str, seq: u64) -> Input {
 }
 
 fn revoke(name: &str, seq: u64, wanted: Mode) -> Input {
-    says(ToNode::Revoke { record: record(name), seq: Seq(seq), wanted })
+    revoke_at(1, name, seq, wanted)
+}
+
+/// Sent with the ticket 1.`at`.
+fn revoke_at(at: u64, name: &str, seq: u64, wanted: Mode) -> Input {
+    let at = Ticket::new(Epoch::new(1).unwrap(), at).unwrap();
+    says(ToNode::Revoke { record: record(name), seq: Seq(seq), wanted, at })
+}
+
+/// Sent with the ticket 1.`at`.
+fn keep_at(at: u64, name: &str, seq: u64) -> Input {
+    let at = Ticket::new(Epoch::new(1).unwrap(), at).unwrap();
+    says(ToNode::Keep { record: record(name), seq: Seq(seq), at })
 }
 
 fn refused(name: &str, seq: u64, why: AcquireRefusal) -> Input {

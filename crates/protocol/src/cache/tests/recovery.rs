@@ -388,7 +388,12 @@ fn an_owner_that_has_left_groups_is_told_about_the_others_only() {
 #[test]
 fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
     let lost = |seq| ToNode::Lost { record: record("x"), seq: Seq(seq) };
-    let two = ToNode::Revoke { record: record("x"), seq: Seq(7), wanted: Write };
+    let two = ToNode::Revoke {
+        record: record("x"),
+        seq: Seq(7),
+        wanted: Write,
+        at: Ticket::new(Epoch::new(1).unwrap(), 1).unwrap(),
+    };
     let moved = |more: &[Step<'_>]| {
         let mut cache = busy_node();
         let script = [

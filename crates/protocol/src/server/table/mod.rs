@@ -25,7 +25,8 @@
 //!   one has the higher seq.
 //! - **I3** an upgrader's session is among the holders, reading (in a recovery: by its end).
 //! - **I4** outside of a recovery, whoever waits is in the way of a holder or of someone before it.
-//! - **I5** every holder in the way of `Entry::revoked` was told so under its present seq.
+//! - **I5** after each step outside of a recovery, every holder was told what those who wait want
+//!   of it, or that nobody wants it any more; an upgrader's read and what is reserved aside.
 //! - **I6** a record without claims is not kept.
 //!
 //! # Transitions
@@ -554,6 +555,11 @@ impl LockTable {
         let claim = self.claims.get(ix);
         match (claim.place, claim.mode) {
             (Place::Granted(_) | Place::Reserved(_), _) => {
+                if entry.holders.is_empty() {
+                    entry.told = Some(claim.revoked);
+                } else if entry.told != Some(claim.revoked) {
+                    entry.told = None;
+                }
                 self.claims.push(&mut entry.holders, Which::Record, ix);
             }
             (Place::Waiting(_), Mode::Read) => self.claims.queue(&mut entry.readers, ix),

@@ -422,7 +422,7 @@ impl LockTable {
             let why = AcquireRefusal::NotHeld;
             self.send(by, ToNode::Refused { record, seq, why }, out);
             self.end(upgrader, out);
-            self.names.get_mut(ix).revoked = None;
+            self.names.get_mut(ix).told = None;
         }
     }
 }

@@ -36,10 +36,14 @@ impl LockTable {
             self.end(waiting, out);
         }
         let ignores_seq = self.limits.bugs.has(Bug::ReleaseIgnoresSeq);
+        let mut renumbered = None;
         match own.holding {
             None => self.nothing_to_keep(by, record, keep, out),
             Some(holding) if until(&self.claims, &holding) || ignores_seq => match keep {
                 Some(keep) if self.claims.get(holding).token().is_some() => {
+                    let claim = self.claims.get(holding);
+                    let was_told = claim.mode == Mode::Read && claim.revoked.is_some();
+                    renumbered = was_told.then_some((holding, keep));
                     self.downgrade(ix, holding, keep, out);
                 }
                 _ => self.end(holding, out),
@@ -51,6 +55,22 @@ impl LockTable {
             self.check_upgrader(ix, out);
         }
         self.schedule(now, ix, out);
+        if let Some((read, seq)) = renumbered {
+            self.keep_if_unwanted(read, seq, out);
+        }
+    }
+
+    /// A node that reads on under a new number may have heard under the old one that somebody wants
+    /// it, or may not have. It is told what is true now.
+    fn keep_if_unwanted(&mut self, read: ClaimIx, seq: Seq, out: &mut Vec<TableOutput>) {
+        // An upgrade may have been granted in its place.
+        let Some(claim) = self.claims.try_get_mut(read).filter(|claim| claim.seq == seq) else {
+            return;
+        };
+        let (ix, is_told) = (claim.record, claim.revoked.is_some());
+        if !is_told && !self.recovers(ix) {
+            self.tell(read, None, out);
+        }
     }
 
     /// A node believes that it goes on reading, and has nothing here: it has to know.
@@ -75,7 +95,7 @@ impl LockTable {
         let entry = self.names.get_mut(ix);
         let claim = self.claims.get_mut(holding);
         entry.readers_due |= claim.mode == Mode::Write;
-        entry.revoked = None;
+        entry.told = None;
         claim.mode = Mode::Read;
         claim.seq = keep;
         claim.revoked = None;
@@ -141,7 +161,7 @@ impl LockTable {
         let why = AcquireRefusal::Deadlock { cycle };
         self.send(by, ToNode::Refused { record: record.clone(), seq, why }, out);
         // If it was an upgrader, its read is in the way like any other now.
-        self.names.get_mut(ix).revoked = None;
+        self.names.get_mut(ix).told = None;
         self.schedule(now, ix, out);
     }
 

@@ -12,6 +12,7 @@ impl LockTable {
         }
         if self.names.get(ix).waiters() == 0 {
             self.names.get_mut(ix).readers_due = false;
+            self.tell_holders(ix, out);
             return;
         }
         let key = self.served(self.names.get(ix).group).expect("a record's group is served");
@@ -30,7 +31,7 @@ impl LockTable {
             self.forget(ix);
             return;
         }
-        self.revoke_holders(ix, out);
+        self.tell_holders(ix, out);
         self.set_alarm(now, ix);
     }
 
@@ -136,8 +137,6 @@ impl LockTable {
         let claim = self.claims.get_mut(waiter);
         claim.place = Place::Granted(token);
         claim.revoked = give_back;
-        let entry = self.names.get_mut(ix);
-        entry.revoked = entry.revoked.min(give_back);
         self.link(ix, waiter);
         self.send(by, ToNode::Granted { record, seq, mode, token, give_back }, out);
     }
@@ -154,23 +153,42 @@ impl LockTable {
         Some(token)
     }
 
-    /// Tells every holder that is in somebody's way, once for each strength of wish.
-    fn revoke_holders(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
-        let entry = self.names.get(ix);
-        let Some(wanted) = entry.wanted() else { return };
-        if entry.revoked >= Some(wanted) {
+    /// Tells every holder what is wanted of it, or that nothing is any more, once for each change.
+    fn tell_holders(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let wanted = self.names.get(ix).wanted();
+        if self.names.get(ix).told == Some(wanted) {
             return;
         }
-        self.names.get_mut(ix).revoked = Some(wanted);
-        self.tell_holders(ix, wanted, false, out);
+        self.names.get_mut(ix).told = Some(wanted);
+        self.visit_holders(
+            ix,
+            |claim| {
+                let wanted = wanted.filter(|&wanted| claim.mode.conflicts(wanted));
+                (claim.revoked != wanted).then_some(wanted)
+            },
+            out,
+        );
     }
 
-    /// Sends revokes to the holders in the way of `wanted`: to all, or to those not told yet.
-    fn tell_holders(
+    /// Sends revokes again to all who are in the way.
+    fn revoke_again(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
+        let wanted = self.names.get(ix).wanted();
+        self.visit_holders(
+            ix,
+            |claim| {
+                let wanted = wanted.filter(|&wanted| claim.mode.conflicts(wanted));
+                wanted.map(Some)
+            },
+            out,
+        );
+    }
+
+    /// Asks about every holder whether to tell it something, and what. An upgrader's read is asked
+    /// for by nobody: it goes first.
+    fn visit_holders(
         &mut self,
         ix: RecordIx,
-        wanted: Mode,
-        again: bool,
+        to_tell: impl Fn(&Claim) -> Option<Option<Mode>>,
         out: &mut Vec<TableOutput>,
     ) {
         let entry = self.names.get(ix);
@@ -178,16 +196,37 @@ impl LockTable {
         let mut next = entry.holders.head;
         while let Some(at) = next.some() {
             next = self.claims.next(at);
-            let claim = self.claims.get_mut(at);
-            let in_the_way = claim.mode.conflicts(wanted) && upgrader != Some(claim.session);
-            let granted = matches!(claim.place, Place::Granted(_));
-            if in_the_way && granted && (again || claim.revoked < Some(wanted)) {
-                claim.revoked = claim.revoked.max(Some(wanted));
-                let (by, seq) = (claim.session, claim.seq);
-                let record = self.names.get(ix).name.clone();
-                self.send(by, ToNode::Revoke { record, seq, wanted }, out);
+            let claim = self.claims.get(at);
+            if claim.token().is_none() || upgrader == Some(claim.session) {
+                continue;
             }
+            let Some(wanted) = to_tell(claim) else { continue };
+            self.tell(at, wanted, out);
         }
+    }
+
+    /// Tells a holder what is wanted of it, or that nothing is any more.
+    pub(super) fn tell(
+        &mut self,
+        holder: ClaimIx,
+        wanted: Option<Mode>,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let claim = self.claims.get_mut(holder);
+        claim.revoked = wanted;
+        let (ix, by, seq) = (claim.record, claim.session, claim.seq);
+        if wanted.is_none() {
+            self.forget_in_graph(holder, out);
+        }
+        let entry = self.names.get(ix);
+        let (record, group) = (entry.name.clone(), entry.group);
+        let key = self.served(group).expect("a record's group is served");
+        let at = self.next_ticket(key);
+        let message = match wanted {
+            Some(wanted) => ToNode::Revoke { record, seq, wanted, at },
+            None => ToNode::Keep { record, seq, at },
+        };
+        self.send(by, message, out);
     }
 
     /// While somebody waits for a holder, revokes are sent again now and then. An alarm that is set
@@ -215,9 +254,7 @@ impl LockTable {
             let entry = self.names.try_get_mut(ix).filter(|entry| entry.alarm == Some(tick));
             let Some(entry) = entry else { continue };
             entry.alarm = None;
-            if let Some(wanted) = entry.wanted() {
-                self.tell_holders(ix, wanted, true, out);
-            }
+            self.revoke_again(ix, out);
             self.schedule(now, ix, out);
         }
     }

@@ -204,7 +204,8 @@ fn line(to: SessionId, message: &ToNode) -> String {
         }
         ToNode::Queued { record, seq, .. } => format!("queued {record} {seq}"),
         ToNode::Retry { record, seq } => format!("retry {record} {seq}"),
-        ToNode::Revoke { record, seq, wanted } => format!("revoke {record} {seq} to {wanted}"),
+        ToNode::Revoke { record, seq, wanted, .. } => format!("revoke {record} {seq} to {wanted}"),
+        ToNode::Keep { record, seq, .. } => format!("keep {record} {seq}"),
         ToNode::Refused { record, seq, why } => format!("refused {record} {seq}: {why:?}"),
         ToNode::Lost { record, seq } => format!("lost {record} {seq}"),
     };

@@ -63,6 +63,52 @@ fn a_stronger_wish_is_told_as_well() {
 }
 
 #[test]
+fn a_wish_that_has_gone_is_taken_back() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    assert_eq!(s.acquire(B, "x", Write, 1)[0], "A revoke r:x #1 to write");
+    assert_eq!(s.acquire(C, "x", Read, 1), ["C queued r:x #1"]);
+    assert_eq!(s.cancel(B, "x", 1), ["A revoke r:x #1 to read"], "the reader is left");
+    assert_eq!(s.cancel(C, "x", 1), ["A keep r:x #1"]);
+    assert_eq!(s.acquire(C, "x", Read, 2)[0], "A revoke r:x #1 to read");
+    assert_eq!(s.downgrade(A, "x", 1, 2), ["C granted r:x #2 read 1.1"]);
+    assert_eq!(s.release(C, "x", 2), [""; 0]);
+}
+
+#[test]
+fn readers_keep_what_a_writer_wanted_that_has_gone() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Read, 1);
+    s.acquire(B, "x", Read, 1);
+    s.acquire(C, "x", Write, 1);
+    s.acquire(D, "x", Read, 1);
+    let said = ["D granted r:x #1 read 1.0", "A keep r:x #1", "B keep r:x #1"];
+    assert_eq!(s.cancel(C, "x", 1), said);
+}
+
+#[test]
+fn a_grant_that_says_give_back_may_be_kept_when_the_next_has_gone() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.acquire(B, "x", Write, 1);
+    s.acquire(C, "x", Write, 1);
+    assert_eq!(s.release(A, "x", 1), [format!("B granted r:x #1 write 1.2{GIVE}")]);
+    assert_eq!(s.cancel(C, "x", 1), ["B keep r:x #1"]);
+}
+
+#[test]
+fn a_withdrawn_upgrade_leaves_what_others_read() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Read, 1);
+    s.acquire(B, "x", Read, 1);
+    s.acquire(C, "x", Write, 1);
+    s.upgrade(A, "x", 2);
+    // Nothing new for B, and A goes first; then its read is in the way again.
+    assert_eq!(s.cancel(C, "x", 1), [""; 0]);
+    assert_eq!(s.downgrade(A, "x", 2, 3), ["B keep r:x #1", "A keep r:x #3"]);
+}
+
+#[test]
 fn an_upgrade_goes_to_the_head_of_the_line() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Read, 1);
@@ -119,7 +165,7 @@ fn a_withdrawn_upgrade_goes_on_reading_under_a_new_number() {
     s.acquire(B, "x", Read, 1);
     s.upgrade(A, "x", 2);
     let cancel = || ToServer::Cancel { record: record("x"), seq: Seq(2), keep: Some(Seq(3)) };
-    assert_eq!(s.say(A, cancel()), [""; 0]);
+    assert_eq!(s.say(A, cancel()), ["B keep r:x #1"]);
     assert_eq!(s.acquire(C, "x", Read, 1), ["C granted r:x #1 read 1.0"]);
     // The same when the grant has crossed the cancel.
     s.release(B, "x", 1);

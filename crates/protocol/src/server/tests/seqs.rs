@@ -66,7 +66,7 @@ fn a_new_acquire_replaces_one_whose_cancel_was_lost() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Write, 1);
     s.acquire(B, "x", Write, 1);
-    assert_eq!(s.acquire(B, "x", Read, 2), ["B queued r:x #2"]);
+    assert_eq!(s.acquire(B, "x", Read, 2), ["A revoke r:x #1 to read", "B queued r:x #2"]);
     assert_eq!(s.acquire(B, "x", Write, 1), ["B refused r:x #1: StaleSeq"]);
     assert_eq!(s.server.claims(), 2);
 }
