@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockspan_client::{Trouble, TroubleKind};
-use lockspan_protocol::{AcquireRefusal, Mode, Record, ToNode, Token};
+use lockspan_protocol::{AcquireRefusal, Mode, Record, Seq, Ticket, ToNode, Token};
 use redis::{RedisError, Value};
 use tokio::time::Instant;
 
@@ -22,7 +22,7 @@ impl Desk {
             Some(Ok(value)) => value,
             Some(Err(why)) => {
                 if is_broken(&why) {
-                    self.broken(done.link, &why);
+                    self.broken(&done, &why);
                 }
                 return self.failed(&done, trouble(&why));
             }
@@ -42,8 +42,11 @@ impl Desk {
         }
     }
 
-    fn broken(&mut self, link: u64, why: &RedisError) {
-        let heals = self.link.as_ref().is_some_and(Link::heals);
+    fn broken(&mut self, done: &Done, why: &RedisError) {
+        if let Some(claim) = self.claims.get_mut(&done.record).filter(|c| c.count == done.count) {
+            claim.is_doubtful = true;
+        }
+        let (link, heals) = (done.link, self.link.as_ref().is_some_and(Link::heals));
         if self.number == link && !heals {
             tracing::debug!(%why, "the connection to Redis is of no use; connecting again");
             self.last_trouble = Some(trouble(why));
@@ -150,8 +153,19 @@ impl Desk {
         let token = Token::from_number(number).unwrap_or_default();
         (claim.seq, claim.mode, claim.token) = (seq, mode, token);
         (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
+        claim.changed = Instant::now();
         self.alarms.unset(claim.alarm.take());
         self.say(ToNode::Granted { record, seq, mode, token, give_back: wish });
+    }
+
+    /// Tells the node what others want of what it has.
+    fn wished(&self, record: Record, seq: Seq, wish: Option<Mode>) {
+        // Whatever Redis says comes in order: of two with the same ticket the later counts.
+        let at = Ticket::default();
+        self.say(match wish {
+            Some(wanted) => ToNode::Revoke { record, seq, wanted, at },
+            None => ToNode::Keep { record, seq, at },
+        });
     }
 
     fn downgraded(&mut self, done: &Done, value: &Value) {
@@ -159,24 +173,31 @@ impl Desk {
         if claim.count != done.count || claim.pending != Some(Op::Downgrade) {
             return;
         }
-        claim.pending = None;
+        (claim.pending, claim.changed) = (None, Instant::now());
+        let seq = claim.seq;
         self.alarms.unset(claim.alarm.take());
-        if *value == Value::Int(0) {
-            self.lost(&done.record);
+        match value {
+            Value::Int(0) => self.lost(&done.record),
+            Value::Int(2) => self.wished(done.record.clone(), seq, Some(Mode::Write)),
+            _ => {}
         }
     }
 
     /// What an identifier is in Redis.
     fn looked(&mut self, done: &Done, value: &Value) {
-        let is_there = matches!(value, Value::BulkString(is) if !is.is_empty());
-        let is_queued = matches!(value, Value::BulkString(is) if is == b"q");
+        let Value::BulkString(is) = value else { return self.failed(done, strange(value)) };
         if let Some(claim) = self.claims.get_mut(&done.record).filter(|c| c.count == done.count) {
             claim.renewed = claim.renewed.max(done.sent);
+            let is_enough = match (claim.pending, claim.mode) {
+                (None, Mode::Write) => is == b"w",
+                _ => is == b"w" || is == b"r",
+            };
             if claim.is_held() {
-                if !is_there || is_queued {
+                // What was true before it was granted says nothing.
+                if !is_enough && done.sent >= claim.changed {
                     self.lost(&done.record);
                 }
-            } else if claim.is_queued && !is_queued {
+            } else if claim.is_queued && is != b"q" {
                 // It has been granted without our hearing it, or its place is gone.
                 self.ask(&done.record);
             }
@@ -219,7 +240,8 @@ impl Desk {
     }
 
     /// `g <mode> <token> <wanted> <count> <record>`: it is ours now.
-    /// `w <wanted> <record>`: somebody wants what we have.
+    /// `w <wanted> <count> <record>`: somebody wants what we have, or nobody does any more. The
+    /// count is `*` where all are told.
     fn said(&mut self, said: &[u8]) {
         let mut words = said.splitn(2, |&byte| byte == b' ');
         match (words.next(), words.next()) {
@@ -239,13 +261,18 @@ impl Desk {
                 }
             }
             (Some(b"w"), Some(rest)) => {
-                let words: Vec<&[u8]> = rest.splitn(2, |&byte| byte == b' ').collect();
-                let [wish, name] = words[..] else { return };
-                let (Some(wanted), Ok(record)) = (mode(wish), Record::parse(name)) else { return };
-                // This may come before the answer that it is ours.
-                if let Some(claim) = self.claims.get(&record) {
+                let words: Vec<&[u8]> = rest.splitn(3, |&byte| byte == b' ').collect();
+                let [wish, count, name] = words[..] else { return };
+                let Ok(record) = Record::parse(name) else { return };
+                let Some(claim) = self.claims.get(&record) else { return };
+                let is_meant = match integer(count) {
+                    // This may come before the answer that it is ours.
+                    Some(count) => u64::try_from(count) == Ok(claim.count),
+                    None => claim.is_held(),
+                };
+                if is_meant {
                     let seq = claim.seq;
-                    self.say(ToNode::Revoke { record, seq, wanted });
+                    self.wished(record, seq, mode(wish));
                 }
             }
             _ => {}

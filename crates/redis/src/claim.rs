@@ -31,6 +31,10 @@ pub(crate) struct Claim {
     pub(crate) trouble: Retry,
     /// Its lease counts from then or later.
     pub(crate) renewed: Instant,
+    /// When we last heard that something became of it.
+    pub(crate) changed: Instant,
+    /// A call that may have failed can still reach Redis later, so nothing rests on what it does.
+    pub(crate) is_doubtful: bool,
 }
 
 /// How long something has not worked, and when it is tried again.
@@ -63,6 +67,8 @@ impl Claim {
             alarm: None,
             trouble: Retry::default(),
             renewed: Instant::now(),
+            changed: Instant::now(),
+            is_doubtful: false,
         }
     }
 
@@ -74,6 +80,7 @@ impl Claim {
     /// How it ends, given what is known about it.
     pub(crate) fn end(&self) -> Op {
         match (self.pending, self.mode) {
+            _ if self.is_doubtful => Op::Cancel,
             (None, Mode::Read) => Op::ReleaseRead,
             (None, _) => Op::ReleaseWrite,
             (Some(_), _) => Op::Cancel,

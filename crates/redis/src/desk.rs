@@ -139,8 +139,9 @@ impl Desk {
             tokio::select! {
                 biased;
                 () = rung(next) => self.ring(),
-                Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
+                // A word may be about what the next answer will change, never the other way round.
                 Some((number, word)) = heard.recv() => self.word(number, word),
+                Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
                 Some(work) = told.recv() => self.work(work),
             }
         }
@@ -206,7 +207,12 @@ impl Desk {
                     self.say(queued(record, seq));
                 }
             }
-            Some(claim) if upgrade && claim.pending.is_none() && claim.mode == Mode::Read => {
+            // What was cancelled may yet be done, and would undo this.
+            Some(claim) if upgrade && claim.is_held() && claim.is_doubtful => {
+                self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
+            }
+            // A downgrade that is under way comes first.
+            Some(claim) if upgrade && claim.is_held() && claim.mode == Mode::Read => {
                 claim.upgrade = Some(seq);
                 claim.pending = Some(Op::Upgrade);
                 self.ask(&record);

@@ -46,9 +46,9 @@ end
 
 -- Tells the node of an identifier. A person's has none. Who is told nothing looks for itself later.
 local function tell(id, what)
-  local node = string.match(id, ':(%x+):%d+$')
+  local node, count = string.match(id, ':(%x+):(%d+)$')
   if node and #node == 32 and id ~= me then
-    redis.pcall('PUBLISH', 'lockspan:' .. node, what)
+    redis.pcall('PUBLISH', 'lockspan:' .. node, what .. ' ' .. count .. ' ' .. record)
   end
 end
 
@@ -59,22 +59,26 @@ local function wanted()
   return '-'
 end
 
--- Asks the holders to give the record back.
+-- Asks the holders to give the record back; '-': they may keep it.
 local function want(mode)
-  local what = 'w ' .. mode .. ' ' .. record
+  local what = 'w ' .. mode
   local writer = call('GET', write)
   if writer then
     tell(writer, what)
   elseif call('SCARD', read) > 64 then
-    redis.pcall('PUBLISH', 'lockspan:all', what)
+    redis.pcall('PUBLISH', 'lockspan:all', what .. ' * ' .. record)
   else
     for _, id in ipairs(call('SMEMBERS', read)) do tell(id, what) end
   end
 end
 
+-- After somebody has left the line: what the holders were asked for may be wanted no more.
+local function unwant()
+  if call('EXISTS', writers) == 0 then want(wanted()) end
+end
+
 local function granted(id, mode, number, wish)
-  local count = string.match(id, '%d+$')
-  tell(id, 'g ' .. mode .. ' ' .. whole(number) .. ' ' .. wish .. ' ' .. count .. ' ' .. record)
+  tell(id, 'g ' .. mode .. ' ' .. whole(number) .. ' ' .. wish)
 end
 
 local function to_writer(id)
@@ -144,13 +148,17 @@ end
 local function hand_on(after_writer)
   if call('EXISTS', writers, readers) == 0 then return end
   if not now then clock() end
-  local _, writer = sweep()
+  local any, writer = sweep()
   serve(after_writer or writer)
+  if any then unwant() end
 end
 
 -- Before somebody comes: whoever has died is removed, and whose turn it is has it.
 local function tidy()
   clock()
   local any, writer = sweep()
-  if any then serve(writer) end
+  if any then
+    serve(writer)
+    unwant()
+  end
 end
