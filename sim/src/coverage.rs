@@ -50,6 +50,7 @@ hits! {
     ListedLast "effect: term began with a session that is not to be extended",
     Withdrawn "effect: wait given up",
     GivenBack "effect: idle record given back",
+    Returned "effect: idle record given back at once",
     Deadlock "effect: deadlock found by a server",
     LocalDeadlock "effect: deadlock found on a node",
     UpgradeDone "effect: read upgraded to a write",

@@ -66,6 +66,9 @@ struct Locked {
     state: String,
     holders: Vec<Claim>,
     waiters: Vec<Claim>,
+    /// How many more there are than the service shows.
+    more_holders: usize,
+    more_waiters: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -111,23 +114,31 @@ impl Locked {
             Value::Array(claims) => claims.iter().map(Claim::read).collect(),
             _ => None,
         };
+        let more = |name| field(value, name).map_or(Some(0), |count| count.parse().ok());
         Some(Self {
             name: field(value, "record")?,
             state: field(value, "state")?,
             holders: claims("holders")?,
             waiters: claims("waiters")?,
+            more_holders: more("more-holders")?,
+            more_waiters: more("more-waiters")?,
         })
     }
 
     /// Ids and tokens are text: some readers of JSON lose digits above 2^53.
     fn to_json(&self) -> Json {
         let claims = |claims: &[Claim]| claims.iter().map(Claim::to_json).collect::<Vec<_>>();
-        json!({
+        let mut shown = json!({
             "record": self.name,
             "state": self.state,
             "holders": claims(&self.holders),
             "waiters": claims(&self.waiters),
-        })
+        });
+        let more = [("more_holders", self.more_holders), ("more_waiters", self.more_waiters)];
+        for (name, count) in more.into_iter().filter(|&(_, count)| count > 0) {
+            shown[name] = json!(count);
+        }
+        shown
     }
 }
 
@@ -159,11 +170,11 @@ impl Claim {
 }
 
 /// Mode and session of the first few, and how many more there are.
-fn short(claims: &[Claim]) -> String {
+fn short(claims: &[Claim], more: usize) -> String {
     const SHOWN: usize = 3;
     let shown = claims.iter().take(SHOWN).map(|claim| format!("{} {}", claim.mode, claim.session));
     let mut text = shown.collect::<Vec<_>>().join(", ");
-    match claims.len() {
+    match claims.len() + more {
         0 => text.push('-'),
         many if many > SHOWN => {
             let _ = write!(text, ", {} more", many - SHOWN);
@@ -181,8 +192,8 @@ fn table(records: &[Locked]) -> String {
             record.name.clone(),
             record.state.clone(),
             token.unwrap_or_else(|| "-".to_owned()),
-            short(&record.holders),
-            short(&record.waiters),
+            short(&record.holders, record.more_holders),
+            short(&record.waiters, record.more_waiters),
         ]
     });
     let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
@@ -243,6 +254,18 @@ mod tests {
         assert_eq!(json["holders"][0]["session"], "18446744073709551615");
         assert_eq!(json["holders"][0]["token"], "7");
         assert_eq!(json["waiters"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn what_the_service_leaves_out_is_counted() {
+        let Value::Array(mut pair) = answer() else { panic!("a list") };
+        let Value::Array(records) = &mut pair[1] else { panic!("a list") };
+        let Value::Map(fields) = &mut records[0] else { panic!("a map") };
+        fields.push((Value::bulk("more-waiters"), Value::Int(1000)));
+        let (_, records) = part_of(&Value::Array(pair)).unwrap();
+        assert!(table(&records).contains("R 1, R 2, R 3, 1002 more"), "{}", table(&records));
+        let json = records[0].to_json();
+        assert_eq!((&json["more_waiters"], &json["more_holders"]), (&json!(1000), &Json::Null));
     }
 
     #[test]

@@ -84,20 +84,24 @@ impl Record {
             return Err(LockError::Closed);
         }
         let owner = self.owner;
-        let since = crate::clock::now();
-        self.entry.touch(since);
-        let waiter = Waiter { mode, owner, since, waker: Some(waker.clone()), upgrade };
+        let waker = Some(waker.clone());
         let Some(owner) = owner else {
             return self.node().with_line(&self.entry, |line, look, wakes| {
+                self.entry.touch(look.now);
                 line.may_wait(look.gate, upgrade)?;
-                let place = line.wait(waiter);
-                line.serve(look, wakes);
+                let place = line.wait(Waiter { mode, owner, since: look.now, waker, upgrade });
+                if look.caching {
+                    line.serve(look, wakes);
+                }
                 Ok(place)
             });
         };
         if upgrade.is_none() && lock(&self.entry.line).is_held_by(owner, mode, &self.entry.gate) {
             return Err(LockError::Deadlock { cycle: vec![owner] });
         }
+        let since = crate::clock::now();
+        self.entry.touch(since);
+        let waiter = Waiter { mode, owner: Some(owner), since, waker, upgrade };
         let mut gone = None;
         self.node().with_core(|node, core, wakes| {
             let place = {
@@ -122,6 +126,10 @@ impl Record {
 
     /// Whether there is an answer for a place in line. If not, this waker is called.
     fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
+        let answer = self.answer(place);
+        if answer.is_some() {
+            return answer;
+        }
         // What is replaced is dropped with nothing held: that may run anybody's code.
         let mut waker = Some(waker.clone());
         let answer = self.node().with_line(&self.entry, |line, look, wakes| {
@@ -131,6 +139,15 @@ impl Record {
             }
             line.answer(place)
         });
+        if answer.is_some() {
+            self.not_in_line();
+        }
+        answer
+    }
+
+    /// The answer for a place in line, if it has come.
+    fn answer(&self, place: Place) -> Option<Answer> {
+        let answer = lock(&self.entry.line).answer(place);
         if answer.is_some() {
             self.not_in_line();
         }
@@ -148,14 +165,14 @@ impl Record {
     ) -> Poll<Answer> {
         ready!(let_others_run(context));
         loop {
-            let Some(there) = *place else {
-                match self.get_in_line(mode, None, context.waker()) {
-                    Ok(there) => *place = Some(there),
+            let answer = match *place {
+                Some(there) => self.ask(there, context.waker()),
+                None => match self.get_in_line(mode, None, context.waker()) {
+                    Ok(there) => self.answer(*place.insert(there)),
                     Err(why) => return Poll::Ready(Err(why)),
-                }
-                continue;
+                },
             };
-            match self.ask(there, context.waker()) {
+            match answer {
                 None => return Poll::Pending,
                 // The background task may not have had a turn to give back what is idle.
                 Some(Err(LockError::TooManyRecords(_))) if !*has_swept => {

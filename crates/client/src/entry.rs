@@ -1,9 +1,10 @@
 //! One record on this node, and the map of all that are in use or cached.
 
+use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 use lockspan_protocol::{Mode, Record as Name, Tick, Token};
 use lockspan_thread::gate::{Gate, Pass, Use};
 
@@ -71,10 +72,12 @@ impl Entry {
     }
 }
 
+type Shard = HashTable<Arc<Entry>>;
+
 /// All records that are in use or cached.
 #[derive(Debug)]
 pub(crate) struct Entries {
-    shards: Vec<RwLock<HashMap<Name, Arc<Entry>>>>,
+    shards: Vec<RwLock<Shard>>,
     hasher: hashbrown::DefaultHashBuilder,
 }
 
@@ -86,20 +89,23 @@ impl Entries {
         }
     }
 
-    fn shard(&self, name: &Name) -> &RwLock<HashMap<Name, Arc<Entry>>> {
-        use std::hash::BuildHasher as _;
-        // The low bits choose the place within a map.
-        &self.shards[(self.hasher.hash_one(name) >> 32) as usize % SHARDS]
+    fn hash_of(&self, name: &Name) -> u64 {
+        self.hasher.hash_one(name.as_bytes())
     }
 
     /// The entry of this name; a new one if there is none.
     pub(crate) fn get(&self, name: &Name) -> Arc<Entry> {
-        let shard = self.shard(name);
-        if let Some(entry) = shard.read().unwrap_or_else(PoisonError::into_inner).get(name) {
+        let hash = self.hash_of(name);
+        // The low bits choose the place within a map, the highest are compared there.
+        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        let is_it = |entry: &Arc<Entry>| entry.name == *name;
+        if let Some(entry) = shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, is_it)
+        {
             return Arc::clone(entry);
         }
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(shard.entry(name.clone()).or_insert_with(|| Arc::new(Entry::new(name.clone()))))
+        let slot = shard.entry(hash, is_it, |entry| self.hash_of(&entry.name));
+        Arc::clone(slot.or_insert_with(|| Arc::new(Entry::new(name.clone()))).get())
     }
 
     /// Those for which this holds.
@@ -107,7 +113,7 @@ impl Entries {
         let mut chosen = Vec::new();
         for shard in &self.shards {
             let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
-            chosen.extend(shard.values().filter(|entry| is_so(entry)).cloned());
+            chosen.extend(shard.iter().filter(|entry| is_so(entry)).cloned());
         }
         chosen
     }
@@ -117,7 +123,7 @@ impl Entries {
         for shard in &self.shards {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             // Who has none in hand gets one through this map, so the count can't rise meanwhile.
-            shard.retain(|_, entry| Arc::strong_count(entry) > 1 || !lock(&entry.line).is_blank());
+            shard.retain(|entry| Arc::strong_count(entry) > 1 || !lock(&entry.line).is_blank());
         }
     }
 }

@@ -41,6 +41,7 @@ mod memory;
 mod node;
 mod options;
 mod peer;
+mod places;
 mod record;
 mod stats;
 mod stream;

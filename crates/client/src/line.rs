@@ -23,7 +23,7 @@
 //! - **I4** Somebody who waits is in the way of somebody inside, of a drain or of what is wanted,
 //!   or was woken to try.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -35,6 +35,7 @@ use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
 use crate::error::LockError;
+use crate::places::Places;
 
 /// How long newcomers may pass the first in line.
 pub(crate) const PASSING: Duration = Duration::from_micros(400);
@@ -88,13 +89,13 @@ pub(crate) struct Wanted {
 pub(crate) struct Line {
     pub(crate) opened: Option<Opened>,
     pub(crate) drain: Option<Drain>,
-    readers: BTreeMap<Place, Waiter>,
-    writers: BTreeMap<Place, Waiter>,
+    readers: Places<Waiter>,
+    writers: Places<Waiter>,
     upgrader: Option<(Place, Waiter)>,
-    answers: BTreeMap<Place, Answer>,
+    answers: Places<Answer>,
     last_place: Place,
-    /// The last to leave was a writer: readers are next.
-    after_writer: bool,
+    /// The readers up to this place waited when a writer left: they are next.
+    after_writer: Place,
     /// What the cache knows.
     pub(crate) wanted: Option<Wanted>,
     /// Holders that have named an owner.
@@ -145,8 +146,8 @@ impl Line {
         let place = self.last_place;
         match (&waiter.upgrade, waiter.mode) {
             (Some(_), _) => self.upgrader = Some((place, waiter)),
-            (None, Mode::Read) => drop(self.readers.insert(place, waiter)),
-            (None, _) => drop(self.writers.insert(place, waiter)),
+            (None, Mode::Read) => self.readers.insert(place, waiter),
+            (None, _) => self.writers.insert(place, waiter),
         }
         place
     }
@@ -165,12 +166,12 @@ impl Line {
     pub(crate) fn waiter(&mut self, place: Place) -> Option<&mut Waiter> {
         let upgrader = self.upgrader.as_mut().filter(|(at, _)| *at == place);
         let upgrader = upgrader.map(|(_, waiter)| waiter);
-        upgrader.or_else(|| self.writers.get_mut(&place)).or_else(|| self.readers.get_mut(&place))
+        upgrader.or_else(|| self.writers.get_mut(place)).or_else(|| self.readers.get_mut(place))
     }
 
     /// The answer for this place, if there is one; it is the caller's now.
     pub(crate) fn answer(&mut self, place: Place) -> Option<Answer> {
-        self.answers.remove(&place)
+        self.answers.remove(place)
     }
 
     /// Leaves the line.
@@ -178,12 +179,12 @@ impl Line {
         if self.upgrader.as_ref().is_some_and(|(at, _)| *at == place) {
             return self.upgrader.take().map(|(_, waiter)| waiter);
         }
-        self.writers.remove(&place).or_else(|| self.readers.remove(&place))
+        self.writers.remove(place).or_else(|| self.readers.remove(place))
     }
 
     /// A writer has gone out.
     pub(crate) fn writer_left(&mut self) {
-        self.after_writer = true;
+        self.after_writer = self.last_place;
     }
 
     /// A holder that had named an owner has gone out.
@@ -205,15 +206,15 @@ impl Line {
 
     /// Who is next among those in line, given who is in; not the upgrader.
     fn next(&self, inside: Inside) -> Option<(Place, Mode)> {
-        let reader = self.readers.keys().next().map(|&place| (place, Mode::Read));
-        let writer = self.writers.keys().next().map(|&place| (place, Mode::Write));
         if inside.writer {
             return None;
         }
+        let reader = self.readers.first().map(|(place, _)| (place, Mode::Read));
+        let writer = self.writers.first().map(|(place, _)| (place, Mode::Write));
         match (reader, writer) {
             (reader, None) => reader,
             (None, writer) => writer.filter(|_| inside.is_empty()),
-            (Some(reader), Some(_)) if self.after_writer => Some(reader),
+            (Some(reader), Some(_)) if reader.0 <= self.after_writer => Some(reader),
             (Some(reader), Some(writer)) if reader.0 < writer.0 => Some(reader),
             (Some(_), writer) => writer.filter(|_| inside.is_empty()),
         }
@@ -221,19 +222,11 @@ impl Line {
 
     /// Who has waited longest, the upgrader aside.
     fn head(&self) -> Option<(Place, &Waiter)> {
-        let reader = self.readers.first_key_value();
-        let writer = self.writers.first_key_value();
-        let first = match (reader, writer) {
-            (Some(reader), Some(writer)) => {
-                if reader.0 < writer.0 {
-                    reader
-                } else {
-                    writer
-                }
-            }
-            (reader, writer) => reader.or(writer)?,
-        };
-        Some((*first.0, first.1))
+        match (self.readers.first(), self.writers.first()) {
+            (Some(reader), Some(writer)) if reader.0 < writer.0 => Some(reader),
+            (Some(_), Some(writer)) => Some(writer),
+            (reader, writer) => reader.or(writer),
+        }
     }
 
     /// Whether newcomers may pass those in line.
@@ -289,8 +282,6 @@ impl Line {
             drain.stay.turn(look.now);
         }
         let Some(waiter) = self.give_up(place) else { return false };
-        // The readers that waited when the writer left go in together; the flag ends with the last.
-        self.after_writer &= mode == Mode::Read && !self.readers.is_empty();
         self.let_in(place, waiter, (pass, opened.token), wakes);
         true
     }
@@ -325,7 +316,9 @@ impl Line {
             // The first in line was woken before, has not come yet, and may be passed.
             None if self.may_pass(look.now)
                 && self.head().is_some_and(|(_, w)| w.waker.is_none()) => {}
-            None => self.serve(look, wakes),
+            None if look.caching => self.serve(look, wakes),
+            // It is served when the cache is told.
+            None => {}
         }
     }
 
@@ -343,7 +336,7 @@ impl Line {
         self.opened = None;
         self.drain = None;
         self.reported = None;
-        self.after_writer = false;
+        self.after_writer = 0;
         self.named.clear();
         self.wanted.take_if(|wanted| wanted.upgrade);
         if let Some((place, waiter)) = self.upgrader.take() {
@@ -361,8 +354,8 @@ impl Line {
         wakes: &mut Vec<Waker>,
     ) {
         let mut places: Vec<Place> = Vec::new();
-        let all = self.readers.iter().chain(&self.writers);
-        places.extend(all.filter(|(_, waiter)| is_meant(waiter)).map(|(&place, _)| place));
+        let all = self.readers.iter().chain(self.writers.iter());
+        places.extend(all.filter(|(_, waiter)| is_meant(waiter)).map(|(place, _)| place));
         let upgrader = self.upgrader.as_ref().filter(|(_, waiter)| is_meant(waiter));
         places.extend(upgrader.map(|&(place, _)| place));
         for place in places {
@@ -407,7 +400,8 @@ impl Line {
     /// Who waits, as far as named.
     fn owners(&self) -> Vec<Owner> {
         let upgrader = self.upgrader.as_ref().map(|(_, waiter)| waiter);
-        let waiting = self.readers.values().chain(self.writers.values()).chain(upgrader);
+        let waiting = self.readers.iter().chain(self.writers.iter()).map(|(_, waiter)| waiter);
+        let waiting = waiting.chain(upgrader);
         waiting.filter_map(|waiter| waiter.owner).take(OWNERS).collect()
     }
 
@@ -420,6 +414,9 @@ impl Line {
             && self.upgrader.is_none()
             && self.head().is_none();
         if !is_still {
+            return false;
+        }
+        if !look.gate.inside().is_empty() {
             return false;
         }
         look.gate.open(Opening { reads: false, writes: false, watched: true });
@@ -451,18 +448,18 @@ impl Line {
         name: &Name,
         give_back: bool,
         wakes: &mut Vec<Waker>,
-        tell: &mut impl Extend<Input>,
+        tell: &mut VecDeque<Input>,
     ) {
         self.serve(look, wakes);
         if self.is_drained(look) {
             self.close();
-            tell.extend([Input::Drained { record: name.clone() }]);
+            tell.push_back(Input::Drained { record: name.clone() });
             self.serve(look, wakes);
         }
         self.want(look, name, tell);
         if (give_back || !look.caching) && self.is_idle(look) {
-            // It stays shut until the cache has answered with a drain.
-            tell.extend([Input::GiveBack { record: name.clone() }]);
+            self.opened = None;
+            tell.push_back(Input::Return { record: name.clone() });
         }
     }
 
@@ -476,7 +473,7 @@ impl Line {
         }
     }
 
-    fn want(&mut self, look: &Look<'_>, name: &Name, tell: &mut impl Extend<Input>) {
+    fn want(&mut self, look: &Look<'_>, name: &Name, tell: &mut VecDeque<Input>) {
         let need = self.need(look);
         if need == self.wanted {
             return;
@@ -485,7 +482,7 @@ impl Line {
         if let Some(wanted) = &self.wanted
             && !need.as_ref().is_some_and(|need| same_kind(need, wanted))
         {
-            tell.extend([Input::Withdraw { record: name.clone() }]);
+            tell.push_back(Input::Withdraw { record: name.clone() });
         }
         if let Some(Wanted { mode, upgrade, owners }) = need.clone() {
             // Without an upgrade the record is closed until it is answered.
@@ -493,7 +490,7 @@ impl Line {
                 look.gate.open(self.opening(look));
             }
             let record = name.clone();
-            tell.extend([Input::Want { record, mode, upgrade, owners }]);
+            tell.push_back(Input::Want { record, mode, upgrade, owners });
         }
         self.wanted = need;
     }
@@ -503,9 +500,7 @@ impl Line {
         let mut waits = Vec::new();
         let upgrader = self.upgrader.as_ref().map(|(place, waiter)| (*place, waiter));
         let mut line: Vec<(Place, &Waiter)> = Vec::new();
-        line.extend(
-            self.readers.iter().chain(&self.writers).map(|(&place, waiter)| (place, waiter)),
-        );
+        line.extend(self.readers.iter().chain(self.writers.iter()));
         line.sort_unstable_by_key(|&(place, _)| place);
         line.extend(upgrader);
         for (at, (_, waiter)) in line.iter().enumerate() {

@@ -42,6 +42,9 @@ use crate::way::Way;
 /// So few unanswered wants are sent one by one, for each to be fast; more are sent together.
 const FEW: usize = 2;
 
+/// So many records are given back with the core locked; then others may have it.
+const GIVEN_BACK_AT_ONCE: usize = 64;
+
 /// The one server of a node.
 pub(crate) const SERVER: ServerId = ServerId(0);
 
@@ -65,6 +68,10 @@ pub(crate) struct Core {
     out: Vec<Output>,
     /// Records that an output was about.
     touched: Vec<Arc<Entry>>,
+    /// The record of the last of them: the next is mostly about the same.
+    last: Option<Arc<Entry>>,
+    /// When the core was taken. Everything that is done until it is let go is done then.
+    now: Tick,
     /// Records that named owners wait for.
     waits: BTreeMap<Owner, Vec<Arc<Entry>>>,
     /// Records that are wanted back while a named owner holds them.
@@ -73,7 +80,6 @@ pub(crate) struct Core {
     asking: usize,
     /// When the background task will look again.
     pub(crate) armed: Option<Tick>,
-    is_closed: bool,
 }
 
 /// A node.
@@ -89,6 +95,8 @@ pub(crate) struct Node {
     pub(crate) bell: Notify,
     /// How many records the last sweep left.
     unswept: AtomicUsize,
+    /// Nothing can be acquired any more. Set with the core held.
+    is_closed: AtomicBool,
     /// The last handle is gone.
     pub(crate) is_ended: AtomicBool,
     /// Rung when the server has answered a command.
@@ -109,11 +117,12 @@ impl Node {
             inbox: VecDeque::new(),
             out: Vec::new(),
             touched: Vec::new(),
+            last: None,
+            now: Tick(0),
             waits: BTreeMap::new(),
             draining: Vec::new(),
             asking: 0,
             armed: None,
-            is_closed: false,
         };
         core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
         Self {
@@ -124,6 +133,7 @@ impl Node {
             way,
             bell: Notify::new(),
             unswept: AtomicUsize::new(0),
+            is_closed: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
             confirmed: Notify::new(),
             counts: Counts::default(),
@@ -146,9 +156,10 @@ impl Node {
         (now < until && entry.gate.has(pass)).then_some(now)
     }
 
-    pub(crate) fn look<'a>(&self, entry: &'a Entry) -> Look<'a> {
+    /// Whoever is let in looks at the clock once more: so a moment that has just passed will do.
+    pub(crate) fn look<'a>(&self, entry: &'a Entry, now: Tick) -> Look<'a> {
         let caching = self.habits.caching;
-        Look { gate: &entry.gate, until: self.until(), now: clock::now(), caching }
+        Look { gate: &entry.gate, until: self.until(), now, caching }
     }
 
     /// Does something with a line, looks after it, and tells the cache what has come of it.
@@ -157,8 +168,13 @@ impl Node {
         entry: &Arc<Entry>,
         act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
     ) -> R {
+        if !self.habits.caching {
+            let (done, is_urgent) = self.with_both(entry, act);
+            self.flush(is_urgent);
+            return done;
+        }
         let mut wakes = Vec::new();
-        let look = self.look(entry);
+        let look = self.look(entry, clock::now());
         let (done, needs_cache) = {
             let mut line = lock(&entry.line);
             let done = act(&mut line, &look, &mut wakes);
@@ -180,32 +196,59 @@ impl Node {
         entry: &Arc<Entry>,
         act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>),
     ) {
-        let mut wakes = Vec::new();
-        let look = self.look(entry);
-        let (is_wanted, needs_cache) = {
-            let mut line = lock(&entry.line);
-            act(&mut line, &look, &mut wakes);
-            (line.is_wanted(), line.needs_cache(&look))
+        let (is_wanted, is_urgent) = if self.habits.caching {
+            let mut wakes = Vec::new();
+            let look = self.look(entry, clock::now());
+            let (is_wanted, needs_cache) = {
+                let mut line = lock(&entry.line);
+                act(&mut line, &look, &mut wakes);
+                (line.is_wanted(), line.needs_cache(&look))
+            };
+            wakes.into_iter().for_each(Waker::wake);
+            if !needs_cache {
+                return;
+            }
+            (is_wanted, self.settle(entry))
+        } else {
+            self.with_both(entry, |line, look, wakes| {
+                act(line, look, wakes);
+                line.is_wanted()
+            })
         };
-        wakes.into_iter().for_each(Waker::wake);
-        if needs_cache {
-            let is_urgent = self.settle(entry);
-            // A thread outside of any runtime writes faster than it wakes another.
-            let may_wait = !is_wanted && tokio::runtime::Handle::try_current().is_ok();
-            self.flush(is_urgent && !may_wait);
-        }
+        // A thread outside of any runtime writes faster than it wakes another.
+        let must_write =
+            || is_urgent && (is_wanted || tokio::runtime::Handle::try_current().is_err());
+        self.flush(must_write());
+    }
+
+    /// Does something with a line, and tells the cache what has come of it, in one go: without
+    /// caching there nearly always is something. Also tells whether that is urgent.
+    fn with_both<R>(
+        &self,
+        entry: &Arc<Entry>,
+        act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
+    ) -> (R, bool) {
+        self.with_core_only(|node, core, wakes| {
+            let look = node.look(entry, core.now);
+            let done = act(&mut lock(&entry.line), &look, wakes);
+            node.settle_now(core, entry, wakes);
+            done
+        })
     }
 
     /// Tells the cache what a line needs, and does what follows from it but for the sending; tells
     /// whether that is urgent.
     fn settle(&self, entry: &Arc<Entry>) -> bool {
-        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
-            node.settle_entry(core, entry, false, wakes);
-            if node.until() <= clock::now() {
-                core.inbox.push_back(Input::Tick);
-            }
-        });
+        let ((), is_urgent) =
+            self.with_core_only(|node, core, wakes| node.settle_now(core, entry, wakes));
         is_urgent
+    }
+
+    fn settle_now(&self, core: &mut Core, entry: &Arc<Entry>, wakes: &mut Vec<Waker>) {
+        self.settle_entry(core, entry, false, wakes);
+        if self.until() <= core.now {
+            core.inbox.push_back(Input::Tick);
+        }
     }
 
     /// Sends what is to be sent, or leaves it to the background task.
@@ -233,6 +276,7 @@ impl Node {
     ) -> (R, bool) {
         let mut wakes = Vec::new();
         let mut core = lock(&self.core);
+        core.now = clock::now();
         let done = act(self, &mut core, &mut wakes);
         self.work_off(&mut core, &mut wakes);
         let next = core.cache.next_deadline();
@@ -250,11 +294,14 @@ impl Node {
     }
 
     /// Messages have come.
-    pub(crate) fn hear(&self, heard: impl IntoIterator<Item = (SessionId, Event)>) {
-        if !self.hear_quietly(heard) {
-            // Whoever was woken by it will have more to say.
-            self.bell.notify_one();
-        } else if self.way.flush(self, true) {
+    pub(crate) fn hear(&self, heard: Vec<(SessionId, Event)>) {
+        let is_much = heard.len() > FEW;
+        if is_much && let Way::Stream(outbox) = &self.way {
+            outbox.hold();
+        }
+        let is_urgent = self.hear_quietly(heard);
+        // Whoever was woken by it will have more to say.
+        if is_much || !is_urgent || self.way.flush(self, true) {
             self.bell.notify_one();
         }
     }
@@ -279,7 +326,7 @@ impl Node {
                     ToNode::Retry { .. } => Counts::one(&self.counts.retries),
                     _ => {}
                 }
-                core.inbox.push_back(Input::Message { server: SERVER, session, message });
+                self.step(core, Input::Message { server: SERVER, session, message }, wakes);
                 self.work_off(core, wakes);
             }
             Event::NotOpened(why) if core.cache.sessions().any(|(_, ours)| ours == session) => {
@@ -326,18 +373,20 @@ impl Node {
     }
 
     fn give_back(&self, entries: &[Arc<Entry>]) {
-        self.with_core(|node, core, wakes| {
-            for entry in entries {
-                node.settle_entry(core, entry, true, wakes);
-                node.work_off(core, wakes);
-            }
-        });
+        for part in entries.chunks(GIVEN_BACK_AT_ONCE) {
+            self.with_core(|node, core, wakes| {
+                for entry in part {
+                    node.settle_entry(core, entry, true, wakes);
+                    node.work_off(core, wakes);
+                }
+            });
+        }
     }
 
     /// Ends the sessions: nothing is held or wanted after this.
     pub(crate) fn close(&self) {
         self.with_core(|node, core, wakes| {
-            if std::mem::replace(&mut core.is_closed, true) {
+            if node.is_closed.swap(true, Ordering::AcqRel) {
                 return;
             }
             // Nobody is in any more before the server can hear of it: what is put to be sent may be
@@ -382,7 +431,7 @@ impl Node {
             _ => None,
         };
         let mut out = std::mem::take(&mut core.out);
-        let handled = core.cache.handle(clock::now(), input, &mut out);
+        let handled = core.cache.handle(core.now, input, &mut out);
         for output in out.drain(..) {
             self.output(core, output, wakes);
         }
@@ -412,7 +461,7 @@ impl Node {
         why: WantRefusal,
         wakes: &mut Vec<Waker>,
     ) {
-        let entry = self.entries.get(record);
+        let entry = self.entry(core, record);
         let upgrade = matches!(why, WantRefusal::NotHeld | WantRefusal::UpgradeConflict);
         let why = match why {
             WantRefusal::NotHeld => LockError::Lost,
@@ -427,6 +476,14 @@ impl Node {
         core.touched.push(entry);
     }
 
+    /// The entry of a record that the cache speaks of.
+    fn entry(&self, core: &mut Core, record: &Name) -> Arc<Entry> {
+        match &core.last {
+            Some(last) if last.name == *record => Arc::clone(last),
+            _ => Arc::clone(core.last.insert(self.entries.get(record))),
+        }
+    }
+
     /// Does what the cache wants done.
     fn output(&self, core: &mut Core, output: Output, wakes: &mut Vec<Waker>) {
         match output {
@@ -438,9 +495,9 @@ impl Node {
                 self.way.put(session, message);
             }
             Output::Open { record, mode, token, .. } => {
-                let entry = self.entries.get(&record);
+                let entry = self.entry(core, &record);
                 entry.set_token(token);
-                let look = self.look(&entry);
+                let look = self.look(&entry, core.now);
                 Self::at_line(core, &entry, |line| {
                     line.open(Opened { mode, token });
                     line.serve(&look, wakes);
@@ -448,13 +505,13 @@ impl Node {
                 core.touched.push(entry);
             }
             Output::Drain { record, to, stay } => {
-                let entry = self.entries.get(&record);
+                let entry = self.entry(core, &record);
                 lock(&entry.line).drain.get_or_insert(Drain { to, stay }).to = to;
                 core.touched.push(entry);
             }
             Output::Lost { record } => {
                 Counts::one(&self.counts.lost);
-                let entry = self.entries.get(&record);
+                let entry = self.entry(core, &record);
                 Self::at_line(core, &entry, |line| line.lose(&entry.gate, wakes));
                 // What was said about it does not hold any more.
                 core.inbox.retain(|input| !needs_grant(input, &record));
@@ -474,7 +531,7 @@ impl Node {
     }
 
     fn refused(&self, core: &mut Core, record: &Name, why: AcquireRefusal, wakes: &mut Vec<Waker>) {
-        let entry = self.entries.get(record);
+        let entry = self.entry(core, record);
         let circle = match &why {
             AcquireRefusal::Deadlock { cycle } => Some(cycle.clone()),
             _ => None,
@@ -500,7 +557,7 @@ impl Node {
         give_back: bool,
         wakes: &mut Vec<Waker>,
     ) {
-        let look = self.look(entry);
+        let look = self.look(entry, core.now);
         let mut inbox = std::mem::take(&mut core.inbox);
         let is_named = Self::at_line(core, entry, |line| {
             line.settle(&look, &entry.name, give_back, wakes, &mut inbox);
@@ -614,7 +671,7 @@ impl Node {
 
     /// Whether nothing can be acquired any more.
     pub(crate) fn is_closed(&self) -> bool {
-        lock(&self.core).is_closed
+        self.is_closed.load(Ordering::Acquire)
     }
 }
 
@@ -641,7 +698,7 @@ fn path(owner: Owner, owners: &[Owner], waits: &[LocalWait]) -> Vec<Owner> {
 /// Whether an input is about a grant that is void now.
 fn needs_grant(input: &Input, name: &Name) -> bool {
     match input {
-        Input::Drained { record } | Input::Busy { record, .. } | Input::GiveBack { record } => {
+        Input::Drained { record } | Input::Busy { record, .. } | Input::Return { record } => {
             record == name
         }
         Input::Want { record, upgrade, .. } => *upgrade && record == name,

@@ -40,8 +40,10 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
+    /// One more. Whoever counts holds the core, or is the background task alone with its counter:
+    /// so nobody else does meanwhile.
     pub(crate) fn one(count: &AtomicU64) {
-        count.fetch_add(1, Ordering::Relaxed);
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn stats(&self, records: usize) -> Stats {

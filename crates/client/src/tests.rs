@@ -167,6 +167,56 @@ fn an_owner_that_is_let_in_while_a_circle_is_found_has_the_record() {
     elsewhere(move || free.blocking_write().map(drop)).unwrap();
 }
 
+#[test]
+fn readers_go_first_only_if_they_waited_when_a_writer_left() {
+    let runtime = Runtime::new().unwrap();
+    let (_locks, record) = connect(&runtime, "order");
+    drop(record.blocking_write().unwrap());
+    // As when it leaves while the gate is watched, and nobody waits any more.
+    lock(&record.entry.line).writer_left();
+    let reader = record.blocking_read().unwrap();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut writing = Box::pin(record.clone().write_owned());
+    assert!(writing.as_mut().poll(&mut context).is_pending());
+    let began = Instant::now();
+    until(|| began.elapsed() > PASSING);
+    record.node().with_line(&record.entry, |line, look, wakes| line.serve(look, wakes));
+    let mut reading = Box::pin(record.clone().read_owned());
+    assert!(reading.as_mut().poll(&mut context).is_pending(), "the writer came first");
+    drop(reader);
+    let Poll::Ready(Ok(writer)) = writing.as_mut().poll(&mut context) else {
+        panic!("the writer is next")
+    };
+    // This one waits when a writer leaves: no other writer goes before it.
+    let mut writing = Box::pin(record.clone().write_owned());
+    assert!(writing.as_mut().poll(&mut context).is_pending());
+    drop(writer);
+    until(|| began.elapsed() > 3 * PASSING);
+    record.node().with_line(&record.entry, |line, look, wakes| line.serve(look, wakes));
+    assert!(reading.as_mut().poll(&mut context).is_ready(), "the reader is next");
+}
+
+#[test]
+fn records_that_are_given_back_are_free_before_the_last_of_very_many_is() {
+    let runtime = Runtime::new().unwrap();
+    let (locks, record) = connect(&runtime, "many");
+    let (there, _) = connect(&runtime, "many");
+    for number in 0..200 {
+        let one = locks.record("many", number.to_string()).unwrap();
+        drop(one.blocking_write().unwrap());
+    }
+    let all = record.node().entries.which(|entry| entry.name != *record.name());
+    let (first, last) = (all[0].name.clone(), Arc::clone(&all[all.len() - 1]));
+    // The node comes to the last one, and not past it.
+    let line = lock(&last.line);
+    let giving = thread::spawn(move || locks.give_back_idle());
+    let theirs = there.record(first.datatype(), first.id()).unwrap();
+    // Long before the lease of the node that stands still is over.
+    elsewhere(move || theirs.blocking_write_timeout(SOON / 4).map(drop)).unwrap();
+    drop(line);
+    giving.join().unwrap();
+}
+
 /// Waits until something is so.
 fn until(is_so: impl Fn() -> bool) {
     let late = Instant::now() + SOON;

@@ -4,10 +4,11 @@
 //! Messages are put while the core is held, so they leave in the order in which the cache decided
 //! them. Whoever has put some flushes afterwards, with nothing held: a thread writes to the socket
 //! itself, so that a lone acquire does not wait for another task; when many are under way, the
-//! background task writes them together.
+//! background task writes them together. When it has just heard much, it holds the outbox until
+//! those who were woken by that have had their say.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::{Buf as _, BytesMut};
 use lockspan_protocol::{SessionId, ToServer};
@@ -40,7 +41,7 @@ impl Way {
     /// Sends what was put; true if some of it is left for the background task.
     pub(crate) fn flush(&self, node: &Node, is_urgent: bool) -> bool {
         match self {
-            Self::Stream(outbox) if is_urgent => outbox.write(),
+            Self::Stream(outbox) if is_urgent => outbox.write_unless_held(),
             Self::Stream(outbox) => outbox.is_waiting(),
             Self::Memory(seat) => {
                 seat.flush(node);
@@ -61,6 +62,8 @@ struct Waiting {
     stream: Option<Arc<Stream>>,
     /// Somebody writes, and takes what is put meanwhile with it.
     is_written: bool,
+    /// The background task was rung, and will write.
+    is_held: bool,
 }
 
 impl Outbox {
@@ -82,6 +85,7 @@ impl Outbox {
         let mut waiting = lock(&self.0);
         waiting.bytes.clear();
         waiting.stream = stream;
+        waiting.is_held = false;
     }
 
     /// Bytes that are no message; false if there is no connection.
@@ -91,10 +95,26 @@ impl Outbox {
         waiting.stream.is_some()
     }
 
+    /// Only the background task writes next: it is rung by whoever says this.
+    pub(crate) fn hold(&self) {
+        lock(&self.0).is_held = true;
+    }
+
+    /// Writes, unless the background task will; true if it has to.
+    fn write_unless_held(&self) -> bool {
+        let waiting = lock(&self.0);
+        if waiting.is_held { !waiting.bytes.is_empty() } else { self.write_on(waiting) }
+    }
+
     /// Writes as much as the socket takes now; true if some is left. An error shows again to the
     /// background task, when it reads.
     pub(crate) fn write(&self) -> bool {
         let mut waiting = lock(&self.0);
+        waiting.is_held = false;
+        self.write_on(waiting)
+    }
+
+    fn write_on<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting>) -> bool {
         if waiting.is_written {
             return false;
         }

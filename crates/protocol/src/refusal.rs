@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::ids::Owner;
+use crate::mode::Mode;
 use crate::slot::Group;
 use crate::token::Epoch;
 
@@ -87,6 +88,14 @@ pub enum AcquireRefusal {
     TooManyOwners {
         /// How many it may.
         max: usize,
+    },
+    /// A node's own refusal, which is never sent: what it was granted is less than it asked for, so
+    /// it has given that back. No server of this protocol does so.
+    WrongMode {
+        /// What was asked for.
+        asked: Mode,
+        /// What was granted.
+        granted: Mode,
     },
 }
 
@@ -224,6 +233,11 @@ impl fmt::Display for AcquireRefusal {
             }
             Self::TooManyRecords { max } => full(f, *max),
             Self::TooManyOwners { max } => owners(f, *max),
+            Self::WrongMode { asked, granted } => write!(
+                f,
+                "asked for {asked}, the server has granted {granted}, which no server of this \
+                 protocol does; it is given back"
+            ),
         }
     }
 }

@@ -24,7 +24,8 @@ impl Slot {
     /// The slot of a name.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        Self(crc16(tag(name)) % SLOTS)
+        let counts = if name.contains(&b'{') { tag(name) } else { name };
+        Self(crc16(counts) % SLOTS)
     }
 
     /// The slot's number.

@@ -9,6 +9,7 @@ use lockspan_protocol::{
 
 use crate::error::WireError;
 use crate::gate::{self, Few, Found};
+use crate::hot;
 use crate::limits::{Protocol, WireLimits};
 use crate::read::{Bad, Reader};
 use crate::reply::{channel, channel_session};
@@ -58,7 +59,9 @@ pub enum FromServer {
 pub fn put_event(session: SessionId, event: &Event, style: EventStyle, out: &mut BytesMut) {
     match style {
         EventStyle::Push => {
-            put_words(event, &mut Bulks { head: b'>', speaker: SPEAKER, session, out });
+            let mut to = Bulks::new(b'>', SPEAKER, session, out);
+            put_words(event, &mut to);
+            to.finish();
         }
         EventStyle::Message(protocol) => {
             let mut text = Text::default();
@@ -206,6 +209,18 @@ fn bare(word: &str, to: &mut impl Words) {
 /// Takes the next event or reply from `buf`, RESP3. `None`: it is not all there yet, and nothing
 /// was taken.
 pub fn take_from_server(
+    buf: &mut BytesMut,
+    limits: &WireLimits,
+) -> Result<Option<FromServer>, WireError> {
+    if let Some((len, session, message)) = hot::granted(buf, limits) {
+        buf.advance(len);
+        return Ok(Some(FromServer::Event { session, event: Event::Node(message) }));
+    }
+    take_long_from_server(buf, limits)
+}
+
+/// The same, the long way.
+pub(crate) fn take_long_from_server(
     buf: &mut BytesMut,
     limits: &WireLimits,
 ) -> Result<Option<FromServer>, WireError> {

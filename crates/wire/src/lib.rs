@@ -19,6 +19,7 @@
 //! | module | job |
 //! |---|---|
 //! | `gate` | whether a whole frame is there, and whether it may be: before anything is kept |
+//! | `hot` | the frames that nearly all are, read in one go |
 //! | `value` | replies, both ways |
 //! | `words` | the fields of a message, as bulk strings or as text; `read` is the way back |
 //! | `tell`, `event` | the messages between nodes and servers |
@@ -31,6 +32,7 @@ mod command;
 mod error;
 mod event;
 mod gate;
+mod hot;
 mod limits;
 mod read;
 pub mod reply;

@@ -115,18 +115,24 @@ pub fn ended(something: bool) -> Value {
     Value::Int(something.into())
 }
 
-/// A record with all who hold it and wait for it.
+/// A record with those who hold it and wait for it; if there are more, how many.
 #[must_use]
 pub fn record(view: &RecordView) -> Value {
     let slot = view.record.slot();
-    Value::map([
-        ("record", Value::bulk(view.record.as_bytes().to_vec())),
-        ("slot", i64::from(slot.number()).into()),
-        ("group", i64::from(slot.group().0).into()),
-        ("state", state_word(view.state).into()),
-        ("holders", Value::Array(view.holders.iter().map(claim).collect())),
-        ("waiters", Value::Array(view.waiters.iter().map(claim).collect())),
-    ])
+    let more = |name, count: usize| (count > 0).then(|| (name, Value::from(count as u64)));
+    let more = [more("more-holders", view.more_holders), more("more-waiters", view.more_waiters)];
+    Value::map(
+        [
+            ("record", Value::bulk(view.record.as_bytes().to_vec())),
+            ("slot", i64::from(slot.number()).into()),
+            ("group", i64::from(slot.group().0).into()),
+            ("state", state_word(view.state).into()),
+            ("holders", Value::Array(view.holders.iter().map(claim).collect())),
+            ("waiters", Value::Array(view.waiters.iter().map(claim).collect())),
+        ]
+        .into_iter()
+        .chain(more.into_iter().flatten()),
+    )
 }
 
 /// A record that nobody holds or waits for.
@@ -137,6 +143,8 @@ pub fn free_record(name: &Record) -> Value {
         state: RecordState::Free,
         holders: Vec::new(),
         waiters: Vec::new(),
+        more_holders: 0,
+        more_waiters: 0,
     };
     record(&view)
 }
@@ -182,7 +190,7 @@ pub struct SessionView {
     pub connections: usize,
 }
 
-/// Every session.
+/// A part of the sessions.
 #[must_use]
 pub fn sessions(views: &[SessionView]) -> Value {
     let one = |view: &SessionView| {

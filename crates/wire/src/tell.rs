@@ -11,7 +11,7 @@ pub(crate) const TELL: &str = "LS.TELL";
 
 /// Writes `LS.TELL <session> <verb> <fields...>` to the end of `out`.
 pub fn put_tell(session: SessionId, message: &ToServer, out: &mut BytesMut) {
-    let mut to = Bulks { head: b'*', speaker: TELL, session, out };
+    let mut to = Bulks::new(b'*', TELL, session, out);
     match message {
         ToServer::Open { ttl, handoff } => {
             to.begin("open", 2);
@@ -71,6 +71,7 @@ pub fn put_tell(session: SessionId, message: &ToServer, out: &mut BytesMut) {
         }
         _ => newer(message),
     }
+    to.finish();
 }
 
 fn put_claim(claim: &Claim, to: &mut Bulks<'_>) {

@@ -102,18 +102,74 @@ pub(crate) struct Bulks<'a> {
     pub(crate) speaker: &'static str,
     pub(crate) session: SessionId,
     pub(crate) out: &'a mut BytesMut,
+    frame: Frame,
+}
+
+/// The beginning of a frame, before it goes to its buffer in one piece.
+struct Frame {
+    bytes: [u8; 192],
+    len: usize,
+}
+
+impl Frame {
+    /// A bulk string, if there is room for it.
+    #[inline]
+    fn put(&mut self, word: &[u8]) -> bool {
+        let Ok(digit @ 0..=9) = u8::try_from(word.len()) else { return self.put_long(word) };
+        let end = self.len + word.len() + 6;
+        let Some(room) = self.bytes.get_mut(self.len..end) else { return false };
+        room[..4].copy_from_slice(&[b'$', b'0' + digit, b'\r', b'\n']);
+        room[4..4 + word.len()].copy_from_slice(word);
+        room[4 + word.len()..].copy_from_slice(b"\r\n");
+        self.len = end;
+        true
+    }
+
+    /// One of two digits.
+    fn put_long(&mut self, word: &[u8]) -> bool {
+        let Ok(len @ 10..=99) = u8::try_from(word.len()) else { return false };
+        let end = self.len + word.len() + 7;
+        let Some(room) = self.bytes.get_mut(self.len..end) else { return false };
+        room[..5].copy_from_slice(&[b'$', b'0' + len / 10, b'0' + len % 10, b'\r', b'\n']);
+        room[5..5 + word.len()].copy_from_slice(word);
+        room[5 + word.len()..].copy_from_slice(b"\r\n");
+        self.len = end;
+        true
+    }
+}
+
+impl<'a> Bulks<'a> {
+    pub(crate) fn new(
+        head: u8,
+        speaker: &'static str,
+        session: SessionId,
+        out: &'a mut BytesMut,
+    ) -> Self {
+        Self { head, speaker, session, out, frame: Frame { bytes: [0; 192], len: 0 } }
+    }
+
+    /// What was put goes to the buffer.
+    pub(crate) fn finish(&mut self) {
+        self.out.extend_from_slice(&self.frame.bytes[..self.frame.len]);
+        self.frame.len = 0;
+    }
 }
 
 impl Words for Bulks<'_> {
     fn begin(&mut self, kind: &str, fields: usize) {
+        self.finish();
         put_head(self.head, fields + 3, self.out);
         self.word(self.speaker.as_bytes());
         self.number(self.session.0);
         self.word(kind.as_bytes());
     }
 
+    #[inline]
     fn word(&mut self, word: &[u8]) {
-        put_bulk(word, self.out);
+        if !self.frame.put(word) {
+            self.finish();
+            put_bulk(word, self.out);
+        }
     }
 }
 
@@ -132,6 +188,17 @@ impl Words for Text {
     }
 }
 
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[b'0'; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// A number in decimal, without an allocation.
 pub(crate) struct Digits {
     bytes: [u8; 20],
@@ -141,14 +208,29 @@ pub(crate) struct Digits {
 impl Digits {
     pub(crate) fn of(mut number: u64) -> Self {
         let mut digits = Self { bytes: [0; 20], start: 20 };
-        loop {
+        // Four at a time, each by a division of a small number.
+        while number >= 10_000 {
+            let four = (number % 10_000) as u32;
+            number /= 10_000;
+            digits.start -= 4;
+            let room = &mut digits.bytes[digits.start..digits.start + 4];
+            room[..2].copy_from_slice(&PAIRS[(four / 100) as usize]);
+            room[2..].copy_from_slice(&PAIRS[(four % 100) as usize]);
+        }
+        while number >= 100 {
+            digits.start -= 2;
+            let room = &mut digits.bytes[digits.start..digits.start + 2];
+            room.copy_from_slice(&PAIRS[(number % 100) as usize]);
+            number /= 100;
+        }
+        if number >= 10 {
             digits.start -= 1;
             digits.bytes[digits.start] = b'0' + (number % 10) as u8;
             number /= 10;
-            if number == 0 {
-                return digits;
-            }
         }
+        digits.start -= 1;
+        digits.bytes[digits.start] = b'0' + number as u8;
+        digits
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -168,6 +168,8 @@ mod tests {
             state: RecordState::Shared,
             holders: vec![claim],
             waiters: Vec::new(),
+            more_holders: 0,
+            more_waiters: 0,
         }
     }
 

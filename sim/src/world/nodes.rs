@@ -405,7 +405,9 @@ impl World {
 /// Whether an input is about this record, and means nothing when that is not held.
 pub(super) fn needs_grant(input: &Input, about: &Record) -> bool {
     match input {
-        Input::Drained { record } | Input::Busy { record, .. } => record == about,
+        Input::Drained { record } | Input::Busy { record, .. } | Input::Return { record } => {
+            record == about
+        }
         Input::Want { record, upgrade: true, .. } => record == about,
         _ => false,
     }

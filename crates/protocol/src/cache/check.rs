@@ -15,7 +15,7 @@ impl LockCache {
         for (record, entry) in self.records.iter() {
             self.check_entry(record, entry);
         }
-        assert!(self.records.timers_fit(), "I2: a timer for each acquire");
+        assert!(self.records.fits(), "I2: a timer for each acquire, and a place for each record");
         let is_empty = self.is_empty() && self.links.iter().next().is_none();
         assert!(!self.is_closed || is_empty, "I9: closed and not empty");
     }

@@ -1,11 +1,8 @@
 //! One record on a node: what is held, wanted, asked for and drained.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::ids::{Owner, Seq, ServerId};
 use crate::messages::LocalWait;
 use crate::mode::Mode;
-use crate::record::Record;
 use crate::stay::Stay;
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
@@ -141,84 +138,5 @@ impl Ask {
     /// Whether it stands in the line of `server`.
     pub(super) fn is_placed_by(&self, server: ServerId) -> bool {
         self.rest().is_some_and(|rest| rest.server == server)
-    }
-}
-
-/// All records, and when which acquire is to be sent again.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Records {
-    entries: BTreeMap<Record, Entry>,
-    resends: BTreeSet<(Tick, Record)>,
-}
-
-impl Records {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(super) fn get(&self, record: &Record) -> Option<&Entry> {
-        self.entries.get(record)
-    }
-
-    /// To change what is held, wanted or drained; acquires are changed by the methods below.
-    pub(super) fn get_mut(&mut self, record: &Record) -> Option<&mut Entry> {
-        self.entries.get_mut(record)
-    }
-
-    pub(super) fn get_or_new(&mut self, record: &Record) -> &mut Entry {
-        self.entries.entry(record.clone()).or_default()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Record, &Entry)> {
-        self.entries.iter()
-    }
-
-    /// The records for which this is true, in order.
-    pub(super) fn which(&self, is_so: impl Fn(&Record, &Entry) -> bool) -> Vec<Record> {
-        let chosen = self.entries.iter().filter(|&(record, entry)| is_so(record, entry));
-        chosen.map(|(record, _)| record.clone()).collect()
-    }
-
-    /// An acquire has been sent, or must be later; it replaces the one before.
-    pub(super) fn put_ask(&mut self, record: &Record, ask: Ask) {
-        self.take_ask(record);
-        if let Some(entry) = self.entries.get_mut(record) {
-            entry.asked = Some(ask);
-            self.resends.insert((ask.resend_at, record.clone()));
-        }
-    }
-
-    /// The acquire is over.
-    pub(super) fn take_ask(&mut self, record: &Record) -> Option<Ask> {
-        let ask = self.entries.get_mut(record)?.asked.take()?;
-        self.resends.remove(&(ask.resend_at, record.clone()));
-        Some(ask)
-    }
-
-    /// Forgets the record if nothing is known about it any more.
-    pub(super) fn tidy(&mut self, record: &Record) {
-        if self.entries.get(record).is_some_and(Entry::is_absent) {
-            self.entries.remove(record);
-        }
-    }
-
-    /// When the next acquire is to be sent again.
-    pub(super) fn next_resend(&self) -> Option<Tick> {
-        self.resends.first().map(|&(at, _)| at)
-    }
-
-    /// The records whose acquire is to be sent again by `now`.
-    pub(super) fn due(&self, now: Tick) -> Vec<Record> {
-        let due = self.resends.iter().take_while(|&&(at, _)| at <= now);
-        due.map(|(_, record)| record.clone()).collect()
-    }
-
-    /// Whether the timers are those of the acquires.
-    pub(super) fn timers_fit(&self) -> bool {
-        let asks = self
-            .entries
-            .iter()
-            .filter_map(|(record, entry)| entry.asked.map(|ask| (ask.resend_at, record.clone())));
-        asks.collect::<BTreeSet<_>>() == self.resends
     }
 }

@@ -106,8 +106,10 @@ fn lease_end(config: &Config, sent: Tick, now: Tick) -> Tick {
 impl LockCache {
     /// Ends the sessions whose lease is over.
     pub(super) fn end_leases(&mut self, now: Tick, out: &mut Vec<Output>) {
-        let over = self.links.which(|link| link.until <= now);
-        self.sessions_lost(now, &over, out);
+        if self.links.0.values().any(|link| link.until <= now) {
+            let over = self.links.which(|link| link.until <= now);
+            self.sessions_lost(now, &over, out);
+        }
     }
 
     /// Begins a session with `server`, unless there is one.

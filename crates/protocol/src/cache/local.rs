@@ -117,4 +117,16 @@ impl LockCache {
             self.drain(record, Mode::Write, Stay::over(), out);
         }
     }
+
+    /// The same, and none will before it is granted again.
+    pub(super) fn give_back_now(&mut self, record: &Record, out: &mut Vec<Output>) {
+        let Some(entry) = self.records.get_mut(record) else { return };
+        if entry.want.is_some() || entry.drain.is_some() {
+            return;
+        }
+        if let Some(held) = entry.held.take() {
+            self.records.tidy(record);
+            self.end(held.rest.server, record, Over::release(held.seq, None), out);
+        }
+    }
 }

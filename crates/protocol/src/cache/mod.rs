@@ -44,6 +44,7 @@ mod check;
 mod entry;
 mod link;
 mod local;
+mod records;
 mod recovery;
 mod refusal;
 mod remote;
@@ -55,8 +56,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ask::Over;
-use entry::{Records, Want, Wish};
+use entry::{Want, Wish};
 use link::Links;
+use records::Records;
 use recovery::Recovery;
 use remote::Grant;
 use route::Routes;
@@ -130,6 +132,13 @@ pub enum Input {
     },
     /// No local thread has used the record for a while: it may go back.
     GiveBack {
+        /// What.
+        record: Record,
+    },
+    /// Nobody holds the record on this node, and none enters: it goes back at once. As
+    /// [`Input::GiveBack`] and [`Input::Drained`] in one; nothing, if the record is wanted or
+    /// drains.
+    Return {
         /// What.
         record: Record,
     },
@@ -283,7 +292,7 @@ impl LockCache {
             next_session: config.first_session,
             links: Links::default(),
             routes: Routes::default(),
-            records: Records::default(),
+            records: Records::new(config.first_session.0),
             recoveries: Vec::new(),
             deferred: BTreeMap::new(),
             config,
@@ -316,6 +325,7 @@ impl LockCache {
             Input::Drained { record } => self.drained(now, &record, out)?,
             Input::Busy { record, holders, waits } => self.busy(&record, holders, waits, out)?,
             Input::GiveBack { record } => self.give_back(&record, out),
+            Input::Return { record } => self.give_back_now(&record, out),
             Input::Close => self.close(out),
             Input::Tick => self.send_again(now, out),
         }
@@ -325,14 +335,13 @@ impl LockCache {
     /// When [`Input::Tick`] is due.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
-        let recovery = self.recoveries.iter().map(Recovery::next_deadline).min();
-        let others = [
-            self.links.next_deadline(),
-            self.records.next_resend(),
-            self.routes.locate_at(),
-            recovery,
-        ];
-        others.into_iter().flatten().min()
+        let never = Tick(u64::MAX);
+        let first = |a: Tick, b: Option<Tick>| b.map_or(a, |b| a.min(b));
+        let mut next = first(never, self.links.next_deadline());
+        next = first(next, self.records.next_resend());
+        next = first(next, self.routes.locate_at());
+        next = self.recoveries.iter().map(Recovery::next_deadline).fold(next, Tick::min);
+        (next != never).then_some(next)
     }
 
     /// Whether a local thread may begin to use the record in this mode without a message.

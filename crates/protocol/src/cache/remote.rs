@@ -50,6 +50,9 @@ impl LockCache {
                 }
             }
             _ if is_late => {}
+            Number::Asked if self.is_too_little(record, mode) => {
+                self.give_back_too_little(record, mode, out);
+            }
             Number::Asked => {
                 let wish = self.records.take_ask(record).and_then(|ask| ask.wish);
                 let wished_at = wish.map(|wish| wish.at);
@@ -63,6 +66,24 @@ impl LockCache {
             }
             Number::Over => self.answer_over(server, record, seq, out),
         }
+    }
+
+    /// Whether a grant in this mode is less than what the acquire under way asks for.
+    fn is_too_little(&self, record: &Record, mode: Mode) -> bool {
+        let want = self.records.get(record).and_then(|entry| entry.want.as_ref());
+        want.is_some_and(|want| !mode.covers(want.mode))
+    }
+
+    /// The server is broken or hostile. Those who wait can't use what it grants, and would wait for
+    /// ever: they hear so, and it goes back. A read that was to be upgraded is kept.
+    fn give_back_too_little(&mut self, record: &Record, granted: Mode, out: &mut Vec<Output>) {
+        self.cancel(record, out);
+        let want = self.records.get_mut(record).and_then(|entry| entry.want.take());
+        if let Some(asked) = want.map(|want| want.mode) {
+            let why = AcquireRefusal::WrongMode { asked, granted };
+            out.push(Output::Refused { record: record.clone(), why });
+        }
+        self.records.tidy(record);
     }
 
     /// An acquire waits in line.

@@ -1,24 +1,56 @@
 //! Who serves which group, since which epoch, as far as this node has heard.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Index, IndexMut};
 
 use crate::ids::ServerId;
 use crate::messages::Term;
-use crate::slot::{Group, GroupSet};
+use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::Epoch;
 
 /// What is known about the groups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routes {
-    known: BTreeMap<Group, Known>,
+    known: Groups,
     /// Groups that the driver was asked to find.
     missing: GroupSet,
     /// When it is asked again.
     locate_at: Option<Tick>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// What is known about each group.
+#[derive(Clone)]
+struct Groups(Box<[Known; GROUPS]>);
+
+impl Default for Groups {
+    fn default() -> Self {
+        Self(Box::new([Known::default(); GROUPS]))
+    }
+}
+
+impl Index<Group> for Groups {
+    type Output = Known;
+
+    fn index(&self, group: Group) -> &Known {
+        &self.0[usize::from(group.0)]
+    }
+}
+
+impl IndexMut<Group> for Groups {
+    fn index_mut(&mut self, group: Group) -> &mut Known {
+        &mut self.0[usize::from(group.0)]
+    }
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = self.0.iter().enumerate().filter(|(_, known)| **known != Known::default());
+        f.debug_map().entries(known).finish()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
     /// Where to ask.
     server: Option<ServerId>,
@@ -41,23 +73,23 @@ pub(super) struct Heard {
 
 impl Routes {
     pub(super) fn server(&self, group: Group) -> Option<ServerId> {
-        self.known.get(&group).and_then(|known| known.server)
+        self.known[group].server
     }
 
     pub(super) fn epoch(&self, group: Group) -> Epoch {
-        self.known.get(&group).map_or(Epoch::NONE, |known| known.epoch)
+        self.known[group].epoch
     }
 
     /// Whether `server` serves the group in this epoch, and nobody in a later one.
     pub(super) fn is_owner(&self, server: ServerId, group: Group, epoch: Epoch) -> bool {
-        let known = self.known.get(&group);
-        known.is_some_and(|known| known.owner == Some(server) && known.epoch == epoch)
+        let known = &self.known[group];
+        known.owner == Some(server) && known.epoch == epoch
     }
 
     /// The driver knows where these groups are.
     pub(super) fn set(&mut self, groups: GroupSet, server: ServerId) {
         for group in groups.iter() {
-            self.known.entry(group).or_default().server = Some(server);
+            self.known[group].server = Some(server);
         }
         self.found();
     }
@@ -66,7 +98,7 @@ impl Routes {
     pub(super) fn hear(&mut self, server: ServerId, term: Term) -> Heard {
         let mut heard = Heard { is_new: false, is_late: true, before: None };
         for group in term.groups.iter() {
-            let known = self.known.entry(group).or_default();
+            let known = &mut self.known[group];
             if known.epoch > term.epoch {
                 continue;
             }
@@ -81,9 +113,7 @@ impl Routes {
 
     /// `server` does not serve the group.
     pub(super) fn forget(&mut self, group: Group, server: ServerId) {
-        if let Some(known) = self.known.get_mut(&group) {
-            known.server = known.server.filter(|&other| other != server);
-        }
+        self.known[group].server.take_if(|other| *other == server);
     }
 
     /// Whether the driver has to be asked where this group is; it is asked once in `resend`.

@@ -19,6 +19,8 @@ use crate::time::Tick;
 #[repr(align(128))]
 pub(super) struct Entry {
     pub(super) name: Record,
+    /// Of its name.
+    hash: u64,
     pub(super) holders: List,
     pub(super) readers: List,
     pub(super) writers: List,
@@ -96,6 +98,7 @@ impl Names {
         let hash = hash_of(self.key, &name);
         let key = self.entries.insert(Entry {
             name,
+            hash,
             holders: List::EMPTY,
             readers: List::EMPTY,
             writers: List::EMPTY,
@@ -106,16 +109,15 @@ impl Names {
             alarm: None,
         });
         let ix = RecordIx::new(key);
-        let (entries, seed) = (&self.entries, self.key);
-        let rehash = |&ix: &u32| hash_of(seed, &entries[ix as usize].name);
+        let entries = &self.entries;
+        let rehash = |&ix: &u32| entries[ix as usize].hash;
         self.index.insert_unique(hash, key as u32, rehash);
         ix
     }
 
     pub(super) fn remove(&mut self, ix: RecordIx) -> Entry {
         let entry = self.entries.remove(ix.key());
-        let hash = hash_of(self.key, &entry.name);
-        let found = self.index.find_entry(hash, |&other| other as usize == ix.key());
+        let found = self.index.find_entry(entry.hash, |&other| other as usize == ix.key());
         found.expect("a record in the slab is in the index").remove();
         entry
     }

@@ -7,7 +7,7 @@
 //! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
-//! | Open, unrecovered | yes | full TTL + margin from the term's start, not extended | re-assert |
+//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart; not extended | re-assert |
 //! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
 //! | Former | yes, another server's | the same | be spoken for |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
@@ -21,6 +21,7 @@
 //!   [`Output::Left`], and is never extended again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use super::{Listed, Output, Store};
@@ -85,6 +86,17 @@ impl Session {
     fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
         let is_own = state != State::Former;
         Self { ttl, handoff, state, until, unrecovered: 0, is_last: false, is_own }
+    }
+
+    /// When its lease ends if a term begins that lists it, of which all that is known is that it
+    /// ends by `latest`. If nobody but this server can have extended it since its end was set, that
+    /// end stands: groups that are taken again and again must not prolong it.
+    fn grace_end(&self, latest: Tick) -> Tick {
+        match self.state {
+            State::Open => self.until,
+            State::Former if self.is_last => self.until,
+            _ => self.until.max(latest),
+        }
     }
 }
 
@@ -200,7 +212,17 @@ impl Registry {
 
     /// The sessions that are open with this server.
     pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
-        let open = self.sessions.iter().filter(|(_, session)| session.state == State::Open);
+        self.open_sessions_after(None)
+    }
+
+    /// Those with an id above this one, by their ids.
+    pub fn open_sessions_after(
+        &self,
+        after: Option<SessionId>,
+    ) -> impl Iterator<Item = SessionView> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let known = self.sessions.range((from, Bound::Unbounded));
+        let open = known.filter(|(_, session)| session.state == State::Open);
         open.map(|(&session, known)| SessionView {
             session,
             ttl: known.ttl,
@@ -208,6 +230,13 @@ impl Registry {
             until: known.until,
             recovers: known.unrecovered > 0,
         })
+    }
+
+    /// When the session's lease ends, if it is open.
+    #[must_use]
+    pub fn lease_end(&self, session: SessionId) -> Option<Tick> {
+        let known = self.sessions.get(&session);
+        known.filter(|known| known.state == State::Open).map(|known| known.until)
     }
 
     /// What is served now.
@@ -479,6 +508,7 @@ impl Registry {
             let state = if one.here { State::Open } else { State::Former };
             let fresh = || Session::new(one.ttl, one.handoff, state, until);
             let session = self.sessions.entry(one.session).or_insert_with(fresh);
+            let until = session.grace_end(until);
             match session.state {
                 // It is over, and its entry almost deleted. But another server's may have more
                 // here.
@@ -489,7 +519,7 @@ impl Registry {
                 State::Open | State::Former => {}
             }
             session.unrecovered += count;
-            let until = session.until.max(until);
+            session.is_last |= one.last;
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);
                 out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));

@@ -189,7 +189,8 @@ impl CacheFuzz {
             3400..3800 => {
                 Input::Busy { record, holders: common::owners(rng), waits: common::waits(rng) }
             }
-            3800..4000 => Input::GiveBack { record },
+            3800..3900 => Input::GiveBack { record },
+            3900..4000 => Input::Return { record },
             4000..4002 => Input::Close,
             4002..4100 => Input::Tick,
             4100..4700 if self.awaited.is_some() => {

@@ -2,6 +2,7 @@
 //! ask.
 
 use bytes::Bytes;
+use lockspan_protocol::SessionId;
 use lockspan_wire::{
     ClientCommand, Command, CommandError, ErrorCode, Events, Protocol, Value, reply,
 };
@@ -136,10 +137,8 @@ impl Connection {
     fn subscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
         for channel in channels {
             let value = match self.listen_on(&channel) {
-                Ok(()) => {
-                    if !self.channels.contains(&channel) {
-                        self.channels.push(channel.clone());
-                    }
+                Ok(session) => {
+                    self.add_channel(session);
                     reply::subscribed(channel, self.channels.len())
                 }
                 Err(why) => why.into(),
@@ -148,28 +147,29 @@ impl Connection {
         }
     }
 
-    fn listen_on(&mut self, channel: &Bytes) -> Result<(), CommandError> {
+    fn listen_on(&mut self, channel: &Bytes) -> Result<SessionId, CommandError> {
         let Some(session) = reply::channel_session(channel) else {
             let text = format!("SUBSCRIBE: channel {:?} is not lockspan:<session>", text(channel));
             return Err(CommandError::new(ErrorCode::Err, text));
         };
-        self.attach(session, Events::Message)
+        self.attach(session, Events::Message).map(|()| session)
     }
 
     fn unsubscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
-        let named = if channels.is_empty() { self.channels.clone() } else { channels };
+        let all = || self.channels.iter().map(|&id| reply::channel(id).into()).collect();
+        let named = if channels.is_empty() { all() } else { channels };
         if named.is_empty() {
             self.outbox.reply(&reply::unsubscribed(None, 0), &mut work.dirty);
         }
         for channel in named {
-            if self.channels.contains(&channel)
-                && let Some(seat) = reply::channel_session(&channel).and_then(|id| self.seat(id))
+            if let Some(session) = reply::channel_session(&channel)
+                && self.channels.remove(&session)
+                && let Some(seat) = self.seat(session)
             {
                 seat.stop_listening(&self.outbox);
                 // The next `LS.TELL` has to be answered all the same.
                 self.told = None;
             }
-            self.channels.retain(|known| *known != channel);
             let value = reply::unsubscribed(Some(channel), self.channels.len());
             self.outbox.reply(&value, &mut work.dirty);
         }

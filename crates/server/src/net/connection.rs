@@ -1,20 +1,30 @@
 //! One connection: read what is there, carry out every whole command in it, write once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use lockspan_protocol::SessionId;
-use lockspan_wire::{Protocol, take_command};
+use lockspan_wire::{ErrorCode, Protocol, Value, take_command};
+use tokio::time::Instant;
 
 use super::Shared;
 use super::outbox::{Closed, Outbox};
 use super::peers::Peer;
+use crate::clock;
 use crate::service::{Seat, Work};
 
 /// How much is read at once.
 const READ: usize = 16 << 10;
+
+/// How long a client that has said goodbye is waited for: until all its commands are answered, and
+/// once more until it has read that.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether they are.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// With fewer sessions than this, it does not matter if some are over.
 const SEATS: usize = 64;
@@ -31,8 +41,10 @@ pub(super) struct Connection {
     pub(super) last: Option<Arc<Seat>>,
     /// The session of the last `LS.TELL`; its events come here.
     pub(super) told: Option<SessionId>,
-    /// Channels that were subscribed.
-    pub(super) channels: Vec<Bytes>,
+    /// The sessions whose channels were subscribed.
+    pub(super) channels: BTreeSet<SessionId>,
+    /// With so many, those that are over are forgotten.
+    pub(super) channels_max: usize,
     /// The client has said goodbye, or what can't be understood.
     pub(super) quits: bool,
 }
@@ -48,7 +60,8 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
         seats: HashMap::new(),
         last: None,
         told: None,
-        channels: Vec::new(),
+        channels: BTreeSet::new(),
+        channels_max: SEATS,
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
@@ -80,14 +93,58 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
             Err(_) => break,
         }
     }
+    if connection.quits {
+        connection.answer_rest().await;
+    }
     connection.leave();
+    if connection.quits && !connection.shared.service.is_halted() {
+        outbox.stream().end_writing();
+        // Past it, it had its time.
+        let _ = tokio::time::timeout(GOODBYE, read_away(&outbox, &mut buf)).await;
+    }
+    outbox.stream().shut_down();
+    connection.shared.peers.remove(outbox.id);
+}
+
+/// Reads what nobody wants until the client closes too: a socket that is closed with bytes to be
+/// read forgets what it had yet to send.
+async fn read_away(outbox: &Outbox, buf: &mut BytesMut) {
+    loop {
+        buf.clear();
+        buf.reserve(READ);
+        match outbox.stream().try_read(buf) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
+                if outbox.stream().readable().await.is_err() {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// Until all is sent, and every reply is known; but not for ever.
+async fn sent(outbox: &Outbox) {
+    let deadline = Instant::now() + GOODBYE;
+    while !outbox.is_sent() && Instant::now() < deadline {
+        if outbox.is_blocked() {
+            let ready = tokio::time::timeout_at(deadline, outbox.stream().writable());
+            if let Ok(Ok(())) = ready.await {
+                outbox.unblock();
+            }
+        } else {
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
 }
 
 impl Connection {
     /// Carries out every whole command, then sends all that came of it.
     fn read(&mut self, buf: &mut BytesMut) {
         let shared = Arc::clone(&self.shared);
-        let mut work = Work::default();
+        let mut work = Work::at(clock::now());
         let mut commands = 0;
         while !self.quits {
             match take_command(buf, &shared.config.wire) {
@@ -106,8 +163,34 @@ impl Connection {
         work.dirty.flush();
     }
 
+    /// The client has said its last: sends what it is still to be told. A command that waits for too
+    /// long is answered by an error, so that the replies after it go out too.
+    async fn answer_rest(&mut self) {
+        sent(&self.outbox).await;
+        if !self.outbox.is_sent() {
+            let mut work = Work::default();
+            self.forsake(&mut work);
+            let text = "the connection ends before this was answered; it is withdrawn";
+            self.outbox.fill_open(&Value::error(ErrorCode::Err, text), &mut work.dirty);
+            work.dirty.flush();
+            sent(&self.outbox).await;
+        }
+    }
+
+    /// What its commands wait for is withdrawn.
+    fn forsake(&mut self, work: &mut Work) {
+        let service = &self.shared.service;
+        for seat in self.seats.drain().map(|(_, seat)| seat) {
+            seat.stop_listening(&self.outbox);
+            if !service.is_halted() {
+                service.forsake(&seat, &self.outbox, work);
+                service.finish(work);
+            }
+        }
+    }
+
     /// The client has gone. Its sessions live on; only what its commands waited for is withdrawn.
-    fn leave(mut self) {
+    fn leave(&mut self) {
         let service = &self.shared.service;
         if self.outbox.closed() == Some(Closed::Slow) {
             service.meters.slow_readers.add(1);
@@ -118,17 +201,9 @@ impl Connection {
             );
         }
         self.outbox.close();
-        self.outbox.stream().shut_down();
         let mut work = Work::default();
-        for seat in self.seats.drain().map(|(_, seat)| seat) {
-            seat.stop_listening(&self.outbox);
-            if !service.is_halted() {
-                service.forsake(&seat, &self.outbox, &mut work);
-                service.finish(&mut work);
-            }
-        }
+        self.forsake(&mut work);
         work.dirty.flush();
-        self.shared.peers.remove(self.outbox.id);
     }
 
     /// The seat of a session, if it has one.
@@ -148,6 +223,16 @@ impl Connection {
             }
         }
         found
+    }
+
+    /// The channel of a session is subscribed.
+    pub(super) fn add_channel(&mut self, session: SessionId) {
+        self.channels.insert(session);
+        if self.channels.len() > self.channels_max {
+            let seats = &self.seats;
+            self.channels.retain(|id| seats.get(id).is_some_and(|seat| seat.is_alive()));
+            self.channels_max = SEATS.max(2 * self.channels.len());
+        }
     }
 
     pub(super) fn remember(&mut self, seat: &Arc<Seat>) {

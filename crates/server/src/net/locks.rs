@@ -10,7 +10,7 @@ use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, V
 use super::connection::Connection;
 use super::glob;
 use crate::config::Address;
-use crate::service::{Seat, Service, Wish, Work};
+use crate::service::{Seat, Service, Wish, Work, check_waits};
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
@@ -152,6 +152,7 @@ impl Connection {
             let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
             return Err(CommandError::new(ErrorCode::Err, text));
         }
+        check_waits(&self.outbox)?;
         let limits = &self.shared.service.limits;
         let ttl = ttl.unwrap_or_else(|| LEASE.clamp(limits.ttl_min, limits.ttl_max));
         let session = match session {
@@ -188,7 +189,7 @@ impl Connection {
                     service.locks(cursor, count, |record| wanted(record.as_bytes()));
                 reply::locks(next, &views)
             }
-            Command::Sessions => reply::sessions(&service.sessions()),
+            Command::Sessions { after, count } => reply::sessions(&service.sessions(after, count)),
             Command::Slots => {
                 let address = self.shared.addresses.first().map(Address::to_string);
                 reply::slots(&service.terms(), &address.unwrap_or_default())

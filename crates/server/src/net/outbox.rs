@@ -79,6 +79,9 @@ pub(crate) enum Closed {
 pub(crate) struct Slot {
     outbox: Arc<Outbox>,
     number: u64,
+    /// What the client spoke when its command came: it expects the reply in that, whatever it says
+    /// since.
+    protocol: Protocol,
 }
 
 /// Outboxes that have something new, to be flushed when no lock is held.
@@ -103,7 +106,7 @@ impl PartialEq for Slot {
 impl Slot {
     /// The reply is known now.
     pub(crate) fn fill(self, value: &Value, dirty: &mut Dirty) {
-        self.outbox.change(dirty, |inner| inner.fill(self.number, value));
+        self.outbox.change(dirty, |inner| inner.fill(self.number, self.protocol, value));
     }
 
     /// Whether it is a reply of this connection.
@@ -132,7 +135,16 @@ impl Outbox {
         let mut inner = self.lock();
         let number = inner.first + inner.slots.len() as u64;
         inner.slots.push_back(None);
-        Slot { outbox: Arc::clone(self), number }
+        Slot { outbox: Arc::clone(self), number, protocol: inner.protocol }
+    }
+
+    /// Every reply that is not known yet is this one.
+    pub(crate) fn fill_open(self: &Arc<Self>, value: &Value, dirty: &mut Dirty) {
+        self.change(dirty, |inner| {
+            let open = inner.slots.iter().zip(inner.first..).filter(|(slot, _)| slot.is_none());
+            let open: Vec<_> = open.map(|(_, number)| number).collect();
+            open.into_iter().for_each(|number| inner.fill(number, inner.protocol, value));
+        });
     }
 
     /// How many replies are not known yet, or wait for one that is not.
@@ -272,11 +284,11 @@ impl Inner {
         }
     }
 
-    fn fill(&mut self, number: u64, value: &Value) {
+    fn fill(&mut self, number: u64, protocol: Protocol, value: &Value) {
         let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return };
         let mut bytes = BytesMut::new();
-        put_value(value, self.protocol, &mut bytes);
+        put_value(value, protocol, &mut bytes);
         self.held += SLOT + bytes.len();
         *slot = Some(bytes);
         while let Some(known) = self.slots.pop_front_if(|slot| slot.is_some()).flatten() {

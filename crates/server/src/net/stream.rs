@@ -3,6 +3,7 @@
 use std::io;
 
 use bytes::{BufMut as _, BytesMut};
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -65,11 +66,19 @@ impl Stream {
 
     /// Nothing more is read or written, by nobody.
     pub(crate) fn shut_down(&self) {
-        use rustix::net::{Shutdown, shutdown};
+        self.end(Shutdown::Both);
+    }
+
+    /// Nothing more is written; the other side hears so when it has read what was.
+    pub(crate) fn end_writing(&self) {
+        self.end(Shutdown::Write);
+    }
+
+    fn end(&self, how: Shutdown) {
         // It fails only if the other side has gone already.
         let _ = match self {
-            Self::Tcp(stream) => shutdown(stream, Shutdown::Both),
-            Self::Unix(stream) => shutdown(stream, Shutdown::Both),
+            Self::Tcp(stream) => shutdown(stream, how),
+            Self::Unix(stream) => shutdown(stream, how),
         };
     }
 }

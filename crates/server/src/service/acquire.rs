@@ -182,10 +182,7 @@ impl Service {
             let text = format!("{} is not served now; try again", show(&record));
             return Err(CommandError::new(ErrorCode::Loading, text));
         };
-        if outbox.waiting() >= WAITS_MAX {
-            let text = format!("{WAITS_MAX} replies are outstanding here, and no more may be");
-            return Err(CommandError::new(ErrorCode::Limit, text));
-        }
+        check_waits(outbox)?;
         let seq = match seq {
             Some(seq) => {
                 seat.saw(seq);
@@ -269,6 +266,15 @@ impl Service {
         let refused = self.check_open(seat.id, work).map_err(Refusal::Session);
         refused.map_err(|why| CommandError::from(&why))
     }
+}
+
+/// Whether one more command of this connection may wait for its reply.
+pub(crate) fn check_waits(outbox: &Outbox) -> Result<(), CommandError> {
+    if outbox.waiting() < WAITS_MAX {
+        return Ok(());
+    }
+    let text = format!("{WAITS_MAX} replies are outstanding here, and no more may be");
+    Err(CommandError::new(ErrorCode::Limit, text))
 }
 
 /// Commands that wait for what the session has just ended hear so.

@@ -8,7 +8,7 @@ use lockspan_protocol::server::registry::{Registry, RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::{Listed, Output, Store};
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Limits, Seq, SessionId, StoreId, TermRefusal, Tick, Token,
+    Epoch, Group, GroupSet, Limits, Seq, SessionId, StoreId, TermRefusal, Tick, ToNode, Token,
 };
 use lockspan_wire::{ErrorCode, Event, Value};
 
@@ -140,8 +140,13 @@ impl Service {
     fn desk_said(&self, desk: &mut Desk, now: Tick, output: Output, work: &mut Work) {
         match output {
             Output::Send { session, message } => {
-                if let Some(seat) = desk.seats.get(&session) {
-                    seat.deliver(message, work);
+                let Some(seat) = desk.seats.get(&session) else { return };
+                match message {
+                    ToNode::Opened { terms } => {
+                        let until = desk.registry.lease_end(session).unwrap_or(now);
+                        seat.opened(terms, until.since(now), work);
+                    }
+                    message => seat.deliver(message, work),
                 }
             }
             Output::Store { store, what } => {

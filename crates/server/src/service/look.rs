@@ -1,7 +1,7 @@
 //! What people see: records, sessions, terms.
 
 use lockspan_protocol::server::table::RecordView;
-use lockspan_protocol::{Record, Term};
+use lockspan_protocol::{Record, SessionId, Term};
 use lockspan_wire::reply::SessionView;
 
 use super::Service;
@@ -10,6 +10,17 @@ use crate::clock;
 /// Places of a table that are looked at while it is locked.
 const STEPS: usize = 1000;
 
+/// Claims of one record that are shown; a page with so many ends.
+const CLAIMS: usize = 1000;
+
+/// A page with so many bytes ends. So it has at most that and one record: less than a frame may
+/// have that a client of ours reads.
+const BYTES: usize = 256 << 10;
+
+/// What a record takes beside its name, and what a claim takes, at most.
+const RECORD_BYTES: usize = 256;
+const CLAIM_BYTES: usize = 192;
+
 /// The shard is above this in a cursor, the place in its table below. Both together stay below
 /// 2^53, so that every language can count so far.
 const PLACE_BITS: u32 = 44;
@@ -17,11 +28,11 @@ const PLACE_BITS: u32 = 44;
 impl Service {
     /// One record, if somebody holds it or waits for it.
     pub(crate) fn inspect(&self, record: &Record) -> Option<RecordView> {
-        crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record)
+        crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record, CLAIMS)
     }
 
-    /// Records from `cursor` on, until there are `count` that `wanted` likes or enough was looked
-    /// at, and the next cursor; 0 at the end.
+    /// Records from `cursor` on, until there are `count` that `wanted` likes, or as much as a page
+    /// may have, or enough was looked at; and the next cursor; 0 at the end.
     pub(crate) fn locks(
         &self,
         cursor: u64,
@@ -30,25 +41,35 @@ impl Service {
     ) -> (u64, Vec<RecordView>) {
         let mut shard = usize::try_from(cursor >> PLACE_BITS).unwrap_or(usize::MAX);
         let mut place = usize::try_from(cursor & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
-        let mut found = Vec::new();
+        let mut page = Page::default();
         let mut looked = 0;
         while let Some(table) = self.shards.get(shard) {
-            let steps = STEPS.min(count.saturating_sub(found.len()).max(1));
-            let (views, next) = crate::lock(table).table.page(place, steps);
-            found.extend(views.into_iter().filter(|view| wanted(&view.record)));
-            looked += steps;
-            (shard, place) = next.map_or((shard + 1, 0), |next| (shard, next));
-            if (found.len() >= count || looked >= count.saturating_mul(10).max(10 * STEPS))
-                && shard < self.shards.len()
-            {
-                return ((shard as u64) << PLACE_BITS | place as u64, found);
+            let steps = STEPS.min(count.saturating_sub(page.views.len()).max(1));
+            let (views, next) = crate::lock(table).table.page(place, steps, CLAIMS);
+            looked += steps + views.iter().map(|(_, view)| view.claims()).sum::<usize>();
+            let mut is_over = looked >= count.saturating_mul(10).max(10 * STEPS);
+            let mut after = next.map_or((shard + 1, 0), |next| (shard, next));
+            let mut views = views.into_iter();
+            while let Some((at, view)) = views.next() {
+                if wanted(&view.record) && page.is_full_with(view, count) {
+                    // The others are looked at again, next time.
+                    if views.len() > 0 {
+                        after = (shard, at + 1);
+                    }
+                    is_over = true;
+                    break;
+                }
+            }
+            (shard, place) = after;
+            if is_over && shard < self.shards.len() {
+                return ((shard as u64) << PLACE_BITS | place as u64, page.views);
             }
         }
-        (0, found)
+        (0, page.views)
     }
 
-    /// The sessions that are open.
-    pub(crate) fn sessions(&self) -> Vec<SessionView> {
+    /// The sessions that are open, by their ids: up to `count` above `after`.
+    pub(crate) fn sessions(&self, after: Option<SessionId>, count: usize) -> Vec<SessionView> {
         let desk = crate::lock(&self.desk);
         let now = clock::now();
         let listeners = |id| desk.seats.get(&id).map_or(0, |seat| seat.listeners());
@@ -59,7 +80,7 @@ impl Service {
             handoff: it.handoff,
             connections: listeners(it.session),
         };
-        desk.registry.open_sessions().map(view).collect()
+        desk.registry.open_sessions_after(after).take(count).map(view).collect()
     }
 
     /// How many sessions there are, in whatever state but that of a stand-in.
@@ -70,5 +91,24 @@ impl Service {
     /// What is served.
     pub(crate) fn terms(&self) -> Vec<Term> {
         crate::lock(&self.desk).registry.terms().to_vec()
+    }
+}
+
+/// A part of the records.
+#[derive(Debug, Default)]
+struct Page {
+    views: Vec<RecordView>,
+    claims: usize,
+    bytes: usize,
+}
+
+impl Page {
+    /// Takes one more record, and tells whether that was the last.
+    fn is_full_with(&mut self, view: RecordView, count: usize) -> bool {
+        let claims = view.holders.len() + view.waiters.len();
+        self.claims += claims;
+        self.bytes += RECORD_BYTES + view.record.as_bytes().len() + CLAIM_BYTES * claims;
+        self.views.push(view);
+        self.views.len() >= count || self.claims >= CLAIMS || self.bytes >= BYTES
     }
 }

@@ -49,7 +49,8 @@
 //!    broken; that somebody may be refused for a circle that has just dissolved is said in
 //!    `docs/protocol.md`.
 //!
-//! `now` is read under the lock of the part that sees it, so for each part it never goes back.
+//! `now` is read once for all that one read from a socket brings. A table takes the latest that it
+//! has seen, and the registry reads it under its lock: so for each part it never goes back.
 
 mod acquire;
 mod desk;
@@ -78,7 +79,7 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::stats::{Meters, Stats};
 use crate::store::Storage;
-pub(crate) use acquire::Wish;
+pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use patience::Patiences;
 use places::Places;
@@ -214,7 +215,8 @@ impl Service {
         step: impl FnOnce(&mut Shard, Tick, &mut Work) -> R,
     ) -> R {
         let mut shard = crate::lock(&self.shards[shard]);
-        let result = step(&mut shard, clock::now(), work);
+        let now = shard.at(work.now.unwrap_or_else(clock::now));
+        let result = step(&mut shard, now, work);
         let deadline = shard.table.next_deadline();
         drop(shard);
         self.ring_by(deadline);

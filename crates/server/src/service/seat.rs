@@ -303,6 +303,21 @@ impl Seat {
         Self::announce(inner, self.id, &Event::Node(message), work);
     }
 
+    /// The session is open, and so much of its lease is left, which is less than all of it if it
+    /// was open before. A command that waits for it has its reply; others hear of it as an event.
+    pub(super) fn opened(&self, terms: Vec<Term>, left: Duration, work: &mut Work) {
+        let mut inner = self.lock();
+        let value = reply::opened(self.id, left.min(self.ttl), self.handoff, &terms);
+        let slots = std::mem::take(&mut inner.opens);
+        let event = Event::Node(ToNode::Opened { terms });
+        for Listener { outbox, as_message } in &inner.listeners {
+            if !slots.iter().any(|slot| slot.is_of(outbox)) {
+                outbox.event(self.id, &event, *as_message, &mut work.dirty);
+            }
+        }
+        slots.into_iter().for_each(|slot| slot.fill(&value, &mut work.dirty));
+    }
+
     /// The server says something to every session.
     pub(super) fn announce_event(&self, event: &Event, work: &mut Work) {
         Self::announce(&self.lock(), self.id, event, work);
@@ -322,11 +337,6 @@ impl Seat {
         work: &mut Work,
     ) -> Option<ToNode> {
         match message {
-            ToNode::Opened { terms } if !inner.opens.is_empty() => {
-                let value = reply::opened(self.id, self.ttl, self.handoff, &terms);
-                inner.opens.drain(..).for_each(|slot| slot.fill(&value, &mut work.dirty));
-                return None;
-            }
             ToNode::Revoke { ref record, seq, .. } => self.report(inner, record, seq, work),
             _ if inner.asks.is_empty() => {}
             ToNode::Granted { ref record, seq, mode, token, give_back } => {
@@ -458,7 +468,8 @@ impl Seat {
         if !inner.closed {
             Self::announce(&inner, self.id, &Event::Node(ToNode::NoSession), work);
         }
-        inner.listeners.clear();
+        // Connections may know it for as long as they live.
+        *inner = Inner { closed: inner.closed, ..Inner::default() };
     }
 
     fn lock(&self) -> Locked<'_> {

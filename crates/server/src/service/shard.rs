@@ -16,6 +16,8 @@ pub(super) struct Shard {
     pub(super) table: LockTable,
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     pub(super) counts: Counts,
+    /// The latest time that it has seen.
+    last: Tick,
     /// An empty buffer, to be used again.
     out: Vec<TableOutput>,
 }
@@ -26,12 +28,19 @@ impl Shard {
             table: LockTable::new(limits, key),
             seats: HashMap::new(),
             counts: Counts::default(),
+            last: Tick(0),
             out: Vec::new(),
         }
     }
 
-    /// One step of the table. Called with its lock held, which `now` was read under: so the time
-    /// that a table sees never goes back, and what it says to a session stays in order.
+    /// The time, for a table that never sees it go back.
+    pub(super) fn at(&mut self, now: Tick) -> Tick {
+        self.last = self.last.max(now);
+        self.last
+    }
+
+    /// One step of the table. Called with its lock held, so that what it says to a session stays
+    /// in order.
     pub(super) fn step(
         &mut self,
         now: Tick,

@@ -116,6 +116,25 @@ fn a_place_in_line_is_told_when_the_wait_lasts_and_not_when_it_is_over() {
 }
 
 #[test]
+fn groups_that_are_taken_again_and_again_prolong_no_lease() {
+    let service = service(false);
+    let end = |service: &Service| crate::lock(&service.desk).registry.next_deadline();
+    let phantom = end(&service);
+    behind(&service, GroupSet::ALL, &[5]);
+    behind(&service, GroupSet::ALL, &[9]);
+    assert_eq!(end(&service), phantom, "the run before ends when it was to end");
+
+    let mut work = Work::default();
+    let (session, ttl) = (SessionId(1), Duration::from_secs(5));
+    service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    let first = end(&service);
+    assert!(first < phantom, "the session is the first to end");
+    behind(&service, GroupSet::ALL, &[15]);
+    behind(&service, GroupSet::ALL, &[25]);
+    assert_eq!(end(&service), first, "it has to re-assert within the lease that it had");
+}
+
+#[test]
 fn tables_share_the_groups() {
     for shards in [1, 3, 16, 255, 256] {
         let mut seen = vec![0; shards];

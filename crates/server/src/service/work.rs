@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockspan_protocol::server::Victim;
-use lockspan_protocol::{Epoch, GroupSet, SessionId, ToServer};
+use lockspan_protocol::{Epoch, GroupSet, SessionId, Tick, ToServer};
 
 use super::patience::{Patience, PatienceKey};
 use super::places::Place;
@@ -26,9 +26,16 @@ pub(crate) struct Work {
     pub(super) patience_over: Vec<PatienceKey>,
     /// Acquires that wait and are told so later.
     pub(super) places: Vec<Place>,
+    /// When it all happens, as far as the tables are concerned; none: when they are asked.
+    pub(super) now: Option<Tick>,
 }
 
 impl Work {
+    /// For many commands that have come together.
+    pub(crate) fn at(now: Tick) -> Self {
+        Self { now: Some(now), ..Self::default() }
+    }
+
     /// Whether there is something left to do but to send.
     pub(super) fn is_left(&self) -> bool {
         !(self.victims.is_empty()

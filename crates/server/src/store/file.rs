@@ -40,7 +40,7 @@ impl DataFile {
     /// Opens the file in `dir`, or makes both.
     pub(super) fn open(dir: &Path) -> Result<(Self, Saved), StartError> {
         let failed = |path: &Path, why| StartError::Data { path: path.to_owned(), why };
-        fs::create_dir_all(dir).map_err(|why| failed(dir, why))?;
+        make_dir(dir, sync).map_err(|why| failed(dir, why))?;
         let lock_path = dir.join("lockspan.lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path);
         let lock = lock.map_err(|why| failed(&lock_path, why))?;
@@ -52,6 +52,12 @@ impl DataFile {
         let there = path.try_exists().map_err(|why| failed(&path, why))?;
         if !there {
             make(dir, &path).map_err(|why| failed(&path, io::Error::other(why)))?;
+            // A start that died may have made the directory, and not come to this.
+            match sync(&parent(dir)) {
+                // Then somebody else has made it.
+                Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {}
+                result => result.map_err(|why| failed(dir, why))?,
+            }
         }
         // A damaged file must not end the process, whatever the library thinks of it.
         let read = panic::catch_unwind(|| read(&path));
@@ -106,6 +112,34 @@ impl DataFile {
     }
 }
 
+/// Makes the directory, and those above it that are not there. A crash must not take them back with
+/// all that is in them, so each directory in which one was made is synced.
+fn make_dir(dir: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let mut new = Vec::new();
+    let mut above = dir.to_owned();
+    while !above.try_exists()? {
+        let next = parent(&above);
+        new.push(next.clone());
+        above = next;
+    }
+    fs::create_dir_all(dir)?;
+    new.iter().rev().try_for_each(|above| sync(above))
+}
+
+/// The directory that this one is in.
+fn parent(dir: &Path) -> PathBuf {
+    match dir.parent() {
+        Some(above) if above.as_os_str().is_empty() => PathBuf::from("."),
+        Some(above) => above.to_owned(),
+        None => dir.to_owned(),
+    }
+}
+
+/// What was made in the directory is durable.
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
 fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
     let new = dir.join("lockspan.redb.new");
     match fs::remove_file(&new) {
@@ -120,7 +154,7 @@ fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
     write.commit()?;
     drop(database);
     fs::rename(&new, path)?;
-    File::open(dir)?.sync_all()?;
+    sync(dir)?;
     Ok(())
 }
 
@@ -200,6 +234,29 @@ mod tests {
         assert_eq!(saved.sessions[0].handoff, Handoff::Retry);
         file.open_again();
         file.write(&[session(3)]).expect("it goes on after it was opened again");
+    }
+
+    #[test]
+    fn each_directory_that_is_made_is_durable_in_the_one_above() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (one, two) = (dir.path().join("one"), dir.path().join("one/two"));
+        let made = |dir: &Path| {
+            let mut synced = Vec::new();
+            let sync = |above: &Path| {
+                synced.push(above.to_owned());
+                Ok(())
+            };
+            make_dir(dir, sync).expect("it is made");
+            assert!(dir.is_dir());
+            synced
+        };
+        assert_eq!(made(&two.join("three")), [dir.path().to_owned(), one, two.clone()]);
+        assert_eq!(made(&two.join("three")), [] as [PathBuf; 0], "nothing is new");
+        assert_eq!(made(&two.join("four")), [two]);
+        assert_eq!(parent(Path::new("data")), Path::new("."));
+        assert_eq!(parent(Path::new("/")), Path::new("/"));
+        let why = make_dir(&dir.path().join("five"), |_| Err(io::ErrorKind::Other.into()));
+        why.expect_err("a directory that may not survive is no place for data");
     }
 
     #[test]

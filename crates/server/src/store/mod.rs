@@ -32,8 +32,9 @@ impl Saved {
     /// have had: as long as its lease is not over, nothing is granted, and since nobody else is
     /// listed, nothing is re-asserted.
     pub(crate) fn nothing(fresh: bool, ttl: Duration, phantom: SessionId) -> Self {
+        // Nobody extends it: however often groups are taken again, it ends when it was to end.
         let listed =
-            Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false, last: false };
+            Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false, last: true };
         let sessions = if fresh { Vec::new() } else { vec![listed] };
         Self { epoch: Epoch::NONE, sessions }
     }

@@ -151,3 +151,53 @@ async fn a_port_that_is_taken_is_named() {
     assert!(why.contains(&listen[0].to_string()), "{why}");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_forgets_the_channels_of_sessions_that_are_over() {
+    let server = start(fresh()).await;
+    let mut client = Client::new(&server).await;
+    let stays = client.open(&[]).await;
+    client.ask(&["SUBSCRIBE", &format!("lockspan:{stays}")]).await;
+    let mut most = 0;
+    for _ in 0..300 {
+        let session = client.open(&[]).await;
+        let told = client.ask(&["SUBSCRIBE", &format!("lockspan:{session}")]).await;
+        let Value::Push(told) = told else { panic!("{told:?}") };
+        let Some(Value::Int(count)) = told.last() else { panic!("{told:?}") };
+        most = most.max(*count);
+        client.ask(&["LS.CLOSE", &session]).await;
+    }
+    assert!(most < 100, "{most} channels of sessions that are over");
+    let all = client.ask(&["UNSUBSCRIBE", &format!("lockspan:{stays}")]).await;
+    assert!(matches!(all, Value::Push(_)), "the one that lives is still there: {all:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replies_that_wait_are_bounded_for_commands_that_open_too() {
+    let server = start(Config { outbox: 64 << 20, ..fresh() }).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let (a, b) = (one.open(&[]).await, one.open(&[]).await);
+    // Each acquire may have 64 commands that wait for it.
+    let records = 100_000_usize.div_ceil(64);
+    let mut sent = String::new();
+    for id in 0..records {
+        one.send(&["LS.ACQUIRE", &a, &format!("a:{id}"), "W"]).await;
+        let wait = format!("LS.ACQUIRE {b} a:{id} W SEQ {} WAIT forever\r\n", id + 1);
+        sent.extend(std::iter::repeat_n(wait, 64));
+    }
+    for _ in 0..records {
+        one.reply().await;
+    }
+    two.send_bytes(sent.as_bytes()).await;
+    two.send(&["LS.OPEN"]).await;
+    until("all are read", || server.stats().commands > (records * 65) as u64 + 4).await;
+    one.ask(&["LS.CLOSE", &b]).await;
+    let mut last = Value::Null;
+    for _ in 0..=records * 64 {
+        last = two.reply().await;
+    }
+    let Value::Error { code, text } = last else { panic!("{last:?}") };
+    assert!(code == ErrorCode::Limit && text.contains("100000 replies"), "{text}");
+    server.stop().await;
+}

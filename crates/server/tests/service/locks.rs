@@ -60,3 +60,90 @@ async fn a_record_and_the_sessions_are_shown() {
     assert_eq!(kept, Value::Int(10_000));
     server.stop().await;
 }
+
+/// Ids that take as many bytes as an id can.
+fn long_id(number: u64) -> String {
+    (u64::MAX - number).to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_bounded_however_many_wait() {
+    let server = start(fresh()).await;
+    let mut client = Client::new(&server).await;
+    let sessions: Vec<_> = (0..2500).map(long_id).collect();
+    for id in &sessions {
+        client.send(&["LS.OPEN", "SESSION", id]).await;
+        client.send(&["LS.ACQUIRE", id, "hot:1", "W"]).await;
+    }
+    // Long names in one table, so that they come one after the other.
+    let long = |id: usize| format!("{{t}}:{}{id:03}", "x".repeat(505));
+    for id in 0..999 {
+        client.send(&["LS.ACQUIRE", &sessions[0], &long(id), "W"]).await;
+    }
+    for _ in 0..5999 {
+        let reply = client.reply().await;
+        assert!(matches!(reply, Value::Map(_)), "{reply:?}");
+    }
+    let seen = client.ask(&["LS.INSPECT", "hot:1"]).await;
+    let shown = |seen: &Value, name| match field(seen, name) {
+        Value::Array(claims) => claims.len(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((shown(&seen, "holders"), shown(&seen, "waiters")), (1, 999));
+    assert_eq!(number(&seen, "more-waiters"), 1500);
+    assert!(bytes_of(&seen) < 256 << 10);
+
+    let (mut cursor, mut names, mut pages) = ("0".to_owned(), BTreeSet::new(), 0);
+    loop {
+        let page = client.ask(&["LS.LOCKS", &cursor, "COUNT", "1000"]).await;
+        assert!(bytes_of(&page) < 512 << 10, "{} bytes", bytes_of(&page));
+        let Value::Array(parts) = page else { panic!("{page:?}") };
+        let [Value::Bulk(next), Value::Array(records)] = &parts[..] else { panic!("{parts:?}") };
+        for record in records {
+            assert!(names.insert(word(record, "record")), "seen twice");
+        }
+        pages += 1;
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(names.len(), 1000);
+    assert!(pages > 2, "{pages} pages");
+    server.stop().await;
+}
+
+fn bytes_of(value: &Value) -> usize {
+    let mut bytes = bytes::BytesMut::new();
+    lockspan_wire::put_value(value, lockspan_wire::Protocol::Resp3, &mut bytes);
+    bytes.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_listed_a_part_at_a_time() {
+    let server = start(fresh()).await;
+    let mut client = Client::new(&server).await;
+    let ids: BTreeSet<_> = (0..1100).map(long_id).collect();
+    for id in &ids {
+        client.send(&["LS.OPEN", "SESSION", id]).await;
+    }
+    for _ in &ids {
+        client.reply().await;
+    }
+    for (count, parts) in [("1000", 2), ("400", 3)] {
+        let (mut seen, mut parts_seen, mut after) = (BTreeSet::new(), 0, "0".to_owned());
+        loop {
+            let part = client.ask(&["LS.SESSIONS", "AFTER", &after, "COUNT", count]).await;
+            let Value::Array(part) = part else { panic!("{part:?}") };
+            assert!(part.len() <= count.parse().expect("a number"));
+            let Some(last) = part.last() else { break };
+            after = word(last, "session");
+            seen.extend(part.iter().map(|one| word(one, "session")));
+            parts_seen += 1;
+        }
+        assert_eq!((seen, parts_seen), (ids.clone(), parts));
+    }
+    let Value::Array(part) = client.ask(&["LS.SESSIONS"]).await else { panic!("no list") };
+    assert_eq!(part.len(), 1000, "not more, if it is not told how many");
+    server.stop().await;
+}

@@ -9,5 +9,6 @@ mod ending;
 mod limits;
 mod locks;
 mod native;
+mod replies;
 mod stress;
 mod waiting;

@@ -69,8 +69,8 @@ specs! {
         1..1, 1, "Shows who holds a record and who waits for it", parse::inspect;
     "LS.LOCKS" "[cursor] [MATCH pattern] [COUNT n]",
         0..5, 0, "Lists records that are held or waited for", parse::locks;
-    "LS.SESSIONS" "",
-        0..0, 0, "Lists the sessions", parse::sessions;
+    "LS.SESSIONS" "[AFTER session] [COUNT n]",
+        0..4, 0, "Lists the sessions by their ids", parse::sessions;
     "LS.SLOTS" "",
         0..0, 0, "Lists the slots that are served, and in which epoch", parse::slots;
     "HELLO" "[2|3 [AUTH user password] [SETNAME name]]",

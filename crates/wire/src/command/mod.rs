@@ -16,6 +16,8 @@ use lockspan_protocol::{
 use crate::limits::Protocol;
 
 pub use take::take_command;
+#[cfg(test)]
+pub(crate) use take::take_long;
 
 /// One command, its arguments read and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -190,8 +192,13 @@ pub enum Command {
         /// Names to show, with `*` and `?`.
         pattern: Option<Bytes>,
     },
-    /// `LS.SESSIONS`.
-    Sessions,
+    /// `LS.SESSIONS [AFTER session] [COUNT n]`.
+    Sessions {
+        /// Only those with an id above this one.
+        after: Option<SessionId>,
+        /// At most so many.
+        count: usize,
+    },
     /// `LS.SLOTS`.
     Slots,
     /// `CLUSTER SLOTS`.

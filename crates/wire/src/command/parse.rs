@@ -9,9 +9,11 @@ use crate::tell;
 
 type Read = Result<Command, Bad>;
 
-/// How many records `LS.LOCKS` shows if it is not told, and at most.
+/// How many records `LS.LOCKS` shows if it is not told.
 const LOCKS_SHOWN: usize = 100;
-const LOCKS_MAX: usize = 1000;
+
+/// How many records or sessions are shown at most.
+const SHOWN_MAX: usize = 1000;
 
 pub(super) fn tell(from: &mut Reader<'_>) -> Read {
     let (session, message) = tell::read_tell(from)?;
@@ -155,12 +157,6 @@ pub(super) fn inspect(from: &mut Reader<'_>) -> Read {
 
 pub(super) fn locks(from: &mut Reader<'_>) -> Read {
     let (mut cursor, mut count, mut pattern) = (None, None, None);
-    let count_word = |from: &mut Reader<'_>| {
-        from.parsed("count", "a whole number from 1 to 1000", |word| {
-            let count = usize::try_from(read::number(word)?).ok()?;
-            (1..=LOCKS_MAX).contains(&count).then_some(count)
-        })
-    };
     let mut first = true;
     while let Some(option) = from.next() {
         match upper(option).as_str() {
@@ -180,8 +176,23 @@ pub(super) fn locks(from: &mut Reader<'_>) -> Read {
     Ok(Command::Locks { cursor, count, pattern })
 }
 
-pub(super) fn sessions(_: &mut Reader<'_>) -> Read {
-    Ok(Command::Sessions)
+pub(super) fn sessions(from: &mut Reader<'_>) -> Read {
+    let (mut after, mut count) = (None, None);
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "AFTER" => from.once("AFTER", &mut after, |from| from.session("session"))?,
+            "COUNT" => from.once("COUNT", &mut count, count_word)?,
+            _ => return Err(from.not("option", option, "one of AFTER, COUNT")),
+        }
+    }
+    Ok(Command::Sessions { after, count: count.unwrap_or(SHOWN_MAX) })
+}
+
+fn count_word(from: &mut Reader<'_>) -> Result<usize, Bad> {
+    from.parsed("count", "a whole number from 1 to 1000", |word| {
+        let count = usize::try_from(read::number(word)?).ok()?;
+        (1..=SHOWN_MAX).contains(&count).then_some(count)
+    })
 }
 
 pub(super) fn slots(_: &mut Reader<'_>) -> Read {

@@ -7,11 +7,24 @@ use redis_protocol::resp2::types::RangeFrame;
 use super::{Command, catalog, inline};
 use crate::error::{CommandError, WireError};
 use crate::gate::{self, Few, Found};
+use crate::hot;
 use crate::limits::WireLimits;
 
 /// Takes the next command from `buf`: an array of bulk strings, or a line of text. `None`: it is
 /// not all there yet, and nothing was taken. The inner error is an error reply.
 pub fn take_command(
+    buf: &mut BytesMut,
+    limits: &WireLimits,
+) -> Result<Option<Result<Command, CommandError>>, WireError> {
+    if let Some((len, session, message)) = hot::tell(buf, limits) {
+        buf.advance(len);
+        return Ok(Some(Ok(Command::Tell { session, message })));
+    }
+    take_long(buf, limits)
+}
+
+/// The same, the long way.
+pub(crate) fn take_long(
     buf: &mut BytesMut,
     limits: &WireLimits,
 ) -> Result<Option<Result<Command, CommandError>>, WireError> {

@@ -168,7 +168,11 @@ fn every_command_is_understood() {
             "LS.LOCKS 12 MATCH doc:* COUNT 5",
             Command::Locks { cursor: 12, count: 5, pattern: Some(b(b"doc:*")) },
         ),
-        ("LS.SESSIONS", Command::Sessions),
+        ("LS.SESSIONS", Command::Sessions { after: None, count: 1000 }),
+        (
+            "LS.SESSIONS AFTER 18446744073709551615 COUNT 7",
+            Command::Sessions { after: Some(SessionId(u64::MAX)), count: 7 },
+        ),
         ("LS.SLOTS", Command::Slots),
         ("CLUSTER slots", Command::ClusterSlots),
     ];

@@ -90,6 +90,8 @@ fn of_records() {
         state: RecordState::AloneWanted,
         holders: vec![holder],
         waiters: vec![waiter],
+        more_holders: 0,
+        more_waiters: 0,
     };
     let (slot, group) = (doc.slot().number(), doc.group().0);
     let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
@@ -98,7 +100,10 @@ fn of_records() {
          :12 $7 revoked $1 R $7 waiters *1 %4 $7 session :8 $3 seq :1 $4 mode $1 R $6 ticket :9 "
     );
     assert_eq!(shown(&reply::record(&view)), record);
-    assert_eq!(shown(&reply::locks(17, &[view])), format!("*2 $2 17 *1 {record}"));
+    assert_eq!(shown(&reply::locks(17, &[view.clone()])), format!("*2 $2 17 *1 {record}"));
+    let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
+    let more = "$12 more-holders :3 $12 more-waiters :4 ";
+    assert_eq!(shown(&reply::record(&cut)), record.replace("%6 ", "%8 ") + more);
     assert_eq!(
         shown(&reply::free_record(&doc)),
         format!("{begin}$4 free $7 holders *0 $7 waiters *0 ")

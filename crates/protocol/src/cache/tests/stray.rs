@@ -116,3 +116,29 @@ fn what_is_said_to_another_session_changes_nothing() {
         (50, granted("x", 1, Write), "open x write 1.7 on 1"),
     ]);
 }
+
+#[test]
+fn a_grant_of_less_than_was_asked_for_is_given_back_and_who_waits_hears_so() {
+    let refused = "refused x WrongMode { asked: Write, granted: Read }";
+    check(&[
+        (10, want("x", Write), "1/100 acquire x write #1 in 1"),
+        (20, granted("x", 1, Read), &format!("1/100 cancel x #1\n{refused}")),
+        // Nothing of it is left: it is as if it had never been asked for.
+        (30, granted("x", 1, Write), "1/100 release x #1"),
+        (40, want("x", Write), "1/100 acquire x write #2 in 1"),
+        (50, granted("x", 2, Write), "open x write 1.7 on 1"),
+    ]);
+}
+
+#[test]
+fn a_read_that_was_to_be_upgraded_outlives_a_grant_of_less() {
+    let refused = "refused x WrongMode { asked: Write, granted: Read }";
+    check(&[
+        (10, want("x", Read), "1/100 acquire x read #1 in 1"),
+        (20, granted("x", 1, Read), "open x read 1.7 on 1"),
+        (30, upgrade("x"), "1/100 acquire x write #2 in 1 upgrade"),
+        (40, granted("x", 2, Read), &format!("1/100 cancel x #2 keep #3\n{refused}")),
+        (50, revoke("x", 3, Write), "drain x by 52"),
+        (55, drained("x"), "1/100 release x #3"),
+    ]);
+}

@@ -374,15 +374,18 @@ impl LockTable {
         self.check_new(by, found, own, &wish)?;
 
         self.sessions[by.key()].window.mark(wish.seq);
-        let ix = match found {
-            Some(ix) => ix,
-            None => self.names.insert(record, group),
-        };
-        if wish.upgrade {
+        if wish.upgrade
+            && let Some(ix) = found
+        {
             self.upgrade(now, by, ix, own, wish, out);
             return Ok(());
         }
         let ticket = self.next_ticket(key);
+        let ix = match found {
+            Some(ix) => ix,
+            None if self.grant_free(by, key, (&record, group), &wish, out) => return Ok(()),
+            None => self.names.insert(record, group),
+        };
         let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket));
         let waiter = self.add(claim);
         for old in [own.holding, own.waiting].into_iter().flatten() {

@@ -141,6 +141,27 @@ impl LockTable {
         self.send(by, ToNode::Granted { record, seq, mode, token, give_back }, out);
     }
 
+    /// Grants a record that nobody holds or waits for, as *schedule* would. False if it can't be
+    /// granted now.
+    pub(super) fn grant_free(
+        &mut self,
+        by: SessionIx,
+        key: usize,
+        (record, group): (&Record, Group),
+        wish: &Wish,
+        out: &mut Vec<TableOutput>,
+    ) -> bool {
+        if self.terms[key].grace.is_some() {
+            return false;
+        }
+        let Some(token) = self.token_for(group, wish.mode) else { return false };
+        let ix = self.names.insert(record.clone(), group);
+        let (record, seq, mode) = (record.clone(), wish.seq, wish.mode);
+        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token)));
+        self.send(by, ToNode::Granted { record, seq, mode, token, give_back: None }, out);
+        true
+    }
+
     fn token_for(&mut self, group: Group, mode: Mode) -> Option<Token> {
         let key = self.served(group).expect("a record's group is served");
         let epoch = self.terms[key].term.epoch;

@@ -21,7 +21,7 @@ pub enum RecordState {
     Recovering,
 }
 
-/// One record with all its claims.
+/// One record with its claims, or with some of many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RecordView {
     /// Its name.
@@ -32,6 +32,18 @@ pub struct RecordView {
     pub holders: Vec<ClaimView>,
     /// Who waits: the upgrader, the writers in order, the readers in order.
     pub waiters: Vec<ClaimView>,
+    /// How many more hold it than are shown.
+    pub more_holders: usize,
+    /// How many more wait than are shown.
+    pub more_waiters: usize,
+}
+
+impl RecordView {
+    /// How many hold the record or wait for it, shown or not.
+    #[must_use]
+    pub fn claims(&self) -> usize {
+        self.holders.len() + self.more_holders + self.waiters.len() + self.more_waiters
+    }
 }
 
 /// One claim.
@@ -85,15 +97,16 @@ impl LockTable {
     /// All records, by name.
     #[must_use]
     pub fn views(&self) -> Vec<RecordView> {
-        let mut views: Vec<_> = self.names.iter().map(|(_, entry)| self.view(entry)).collect();
+        let mut views: Vec<_> =
+            self.names.iter().map(|(_, entry)| self.view(entry, usize::MAX)).collect();
         views.sort_by(|a, b| a.record.cmp(&b.record));
         views
     }
 
-    /// One record, if somebody holds it or waits for it.
+    /// One record with at most so many of its claims, if somebody holds it or waits for it.
     #[must_use]
-    pub fn look(&self, record: &Record) -> Option<RecordView> {
-        self.names.find(record).map(|ix| self.view(self.names.get(ix)))
+    pub fn look(&self, record: &Record, claims: usize) -> Option<RecordView> {
+        self.names.find(record).map(|ix| self.view(self.names.get(ix), claims))
     }
 
     /// What a session holds at a record, and what it waits for there.
@@ -110,15 +123,29 @@ impl LockTable {
         (own.holding.map(view), own.waiting.map(view))
     }
 
-    /// Looks at `steps` places from the place `from` on, for those who page through a table that
-    /// lives: the records there, and where to go on, if there is more. A record that is there all
-    /// the time is seen once.
+    /// Looks at up to `steps` places from the place `from` on, for those who page through a table
+    /// that lives: the records there, each with its place, and where to go on, if there is more. A
+    /// record that is there all the time is seen once. A page ends when it has seen `claims`, and no
+    /// record shows more of them, so that neither its size nor its work depends on how many wait.
     #[must_use]
-    pub fn page(&self, from: usize, steps: usize) -> (Vec<RecordView>, Option<usize>) {
-        let end = from.saturating_add(steps);
-        let places = from..end.min(self.names.places());
-        let found = places.filter_map(|place| self.names.at(place));
-        let views = found.map(|entry| self.view(entry)).collect();
+    pub fn page(
+        &self,
+        from: usize,
+        steps: usize,
+        claims: usize,
+    ) -> (Vec<(usize, RecordView)>, Option<usize>) {
+        let mut end = from.saturating_add(steps);
+        let (mut views, mut seen) = (Vec::new(), 0);
+        for place in from..end.min(self.names.places()) {
+            let Some(entry) = self.names.at(place) else { continue };
+            let view = self.view(entry, claims);
+            seen += view.claims();
+            views.push((place, view));
+            if seen >= claims {
+                end = place + 1;
+                break;
+            }
+        }
         (views, (end < self.names.places()).then_some(end))
     }
 
@@ -140,16 +167,22 @@ impl LockTable {
         }
     }
 
-    fn view(&self, entry: &Entry) -> RecordView {
-        let see = |list: List| self.claims.of_record(list).map(|ix| self.claim_view(ix));
+    fn view(&self, entry: &Entry, claims: usize) -> RecordView {
+        let (holding, waiting) = (entry.holders.len as usize, entry.waiters() as usize);
+        // Who is few is shown whole; of two that are many, each gets a half.
+        let holders = holding.min(claims.saturating_sub(waiting.min(claims / 2)));
+        let waiters = waiting.min(claims.saturating_sub(holders));
+        let line = entry.upgrader.some().into_iter();
+        let line = line.chain(self.claims.of_record(entry.writers));
+        let line = line.chain(self.claims.of_record(entry.readers));
+        let see = |ix: ClaimIx| self.claim_view(ix);
         RecordView {
             record: entry.name.clone(),
             state: self.state_of(entry),
-            holders: see(entry.holders).collect(),
-            waiters: (entry.upgrader.some().map(|ix| self.claim_view(ix)).into_iter())
-                .chain(see(entry.writers))
-                .chain(see(entry.readers))
-                .collect(),
+            holders: self.claims.of_record(entry.holders).take(holders).map(see).collect(),
+            waiters: line.take(waiters).map(see).collect(),
+            more_holders: holding - holders,
+            more_waiters: waiting - waiters,
         }
     }
 
@@ -169,7 +202,7 @@ impl LockTable {
     /// everything.
     pub fn check(&self) {
         for view in self.views() {
-            let RecordView { record, state, holders, waiters } = &view;
+            let RecordView { record, state, holders, waiters, .. } = &view;
             let writers = holders.iter().filter(|claim| claim.mode == Mode::Write).count();
             assert!(writers == 0 || holders.len() == 1, "I1 {record}: {view:?}");
             for claims in [holders, waiters] {

@@ -92,3 +92,37 @@ fn a_late_double_of_its_open_does_not_bring_an_ended_session_back() {
     s.say(A, ToServer::Close);
     assert_eq!(s.say(A, OPEN), ["A no session"]);
 }
+
+#[test]
+fn groups_that_are_taken_again_and_again_end_their_grace_with_the_first_lease() {
+    let here = Listed { session: A, ttl: TTL, handoff: Handoff::Direct, here: true, last: false };
+    let last = Listed { session: C, here: false, last: true, ..here };
+    let mut s = Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), vec![here, last]);
+    let lease = TTL + TTL / 10;
+    for round in 1..=11 {
+        let above = Epoch::new(round * 10).unwrap();
+        assert!(s.server.is_recovering(), "round {round}: A and C may still hold something");
+        s.input(Input::Leave { groups: GroupSet::ALL });
+        s.input(Input::Take { groups: GroupSet::ALL, above, listed: vec![here, last] });
+        s.wait(lease / 11);
+    }
+    assert!(!s.server.is_recovering(), "their leases are over");
+}
+
+#[test]
+fn another_servers_session_is_waited_for_in_full_if_that_may_have_extended_it() {
+    let listed =
+        |last| Listed { session: C, ttl: TTL, handoff: Handoff::Direct, here: false, last };
+    let mut s = Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), vec![listed(false)]);
+    s.wait(TTL / 2);
+    s.input(Input::Leave { groups: GroupSet::ALL });
+    let above = Epoch::new(10).unwrap();
+    s.input(Input::Take { groups: GroupSet::ALL, above, listed: vec![listed(true)] });
+    s.wait(TTL);
+    assert!(
+        s.server.is_recovering(),
+        "it was marked after the first term, perhaps extended before"
+    );
+    s.wait(TTL / 10);
+    assert!(!s.server.is_recovering());
+}

@@ -232,6 +232,7 @@ fn every_refusal_has_words() {
         Refusal::Acquire(AcquireRefusal::TooManyClaims { max: 3 }),
         Refusal::Acquire(AcquireRefusal::TooManyRecords { max: 3 }),
         Refusal::Acquire(AcquireRefusal::TooManyOwners { max: 3 }),
+        Refusal::Acquire(AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read }),
         Refusal::Group(group),
         Refusal::Report(ReportRefusal::TooManyOwners { max: 3 }),
         Refusal::Reassert(ReassertRefusal::NotListed),

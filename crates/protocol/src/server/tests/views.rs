@@ -34,17 +34,17 @@ fn pages_show_every_record_once() {
     }
     let (mut seen, mut from) = (Vec::new(), Some(0));
     while let Some(place) = from {
-        let (views, next) = table.page(place, 7);
-        assert!(views.len() <= 7);
+        let (views, next) = table.page(place, 7, 5);
+        assert!(views.len() <= 5);
         assert!(next.is_none_or(|next| next > place));
-        seen.extend(views.into_iter().map(|view| view.record));
+        seen.extend(views.into_iter().map(|(_, view)| view.record));
         from = next;
     }
     let mut names: Vec<_> = table.views().into_iter().map(|view| view.record).collect();
     seen.sort();
     names.sort();
     assert_eq!(seen, names);
-    assert_eq!(table.page(usize::MAX, 7), (Vec::new(), None));
+    assert_eq!(table.page(usize::MAX, 7, 5), (Vec::new(), None));
 }
 
 #[test]
@@ -58,6 +58,55 @@ fn a_session_sees_its_own_claims() {
     assert_eq!((holding, waiting.map(|claim| claim.mode)), (None, Some(Write)));
     assert_eq!(table.look_own(C, &record("x")), (None, None));
     assert_eq!(table.look_own(A, &record("y")), (None, None));
-    assert_eq!(table.look(&record("x")), table.views().pop());
-    assert_eq!(table.look(&record("y")), None);
+    assert_eq!(table.look(&record("x"), 2), table.views().pop());
+    assert_eq!(table.look(&record("y"), 2), None);
+}
+
+#[test]
+fn of_many_claims_a_part_is_shown_and_the_rest_is_counted() {
+    let mut table = table();
+    let mut begin = |id| {
+        let input = table::TableInput::Began { session: SessionId(id), handoff: Handoff::Direct };
+        table.handle(Tick(1), input, &mut Vec::new()).unwrap();
+    };
+    (100..200).for_each(&mut begin);
+    for id in 100..160 {
+        acquire(&mut table, SessionId(id), "x", Read, 1);
+    }
+    let shown = |table: &LockTable, claims| {
+        let (views, _) = table.page(0, 10, claims);
+        let [(_, view)] = &views[..] else { panic!("{views:?}") };
+        assert_eq!(Some(view), table.look(&record("x"), claims).as_ref());
+        let more = (view.more_holders, view.more_waiters);
+        assert_eq!(view.claims(), table.claims());
+        ((view.holders.len(), view.waiters.len()), more)
+    };
+    assert_eq!(shown(&table, 10), ((10, 0), (50, 0)));
+    acquire(&mut table, SessionId(160), "x", Write, 1);
+    assert_eq!(shown(&table, 10), ((9, 1), (51, 0)), "who waits is not hidden by who holds");
+    for id in 161..200 {
+        acquire(&mut table, SessionId(id), "x", Write, 1);
+    }
+    assert_eq!(shown(&table, 10), ((5, 5), (55, 35)));
+    assert_eq!(shown(&table, 1), ((1, 0), (59, 40)));
+    assert_eq!(shown(&table, 1000), ((60, 40), (0, 0)));
+}
+
+#[test]
+fn a_page_ends_when_it_has_seen_enough_claims_and_always_goes_on() {
+    let mut table = table();
+    for seq in 1..=20 {
+        acquire(&mut table, A, &seq.to_string(), Write, seq);
+        acquire(&mut table, B, &seq.to_string(), Write, seq);
+    }
+    let (mut seen, mut from) = (0, Some(0));
+    while let Some(place) = from {
+        let (views, next) = table.page(place, 100, 3);
+        let claims: usize = views.iter().map(|(_, view)| view.claims()).sum();
+        assert!(claims <= 4, "{claims} claims");
+        seen += views.len();
+        assert!(next.is_none_or(|next| next > place));
+        from = next;
+    }
+    assert_eq!(seen, 20);
 }

@@ -1,0 +1,84 @@
+//! A server that does what none may: a program hears of it, and does not wait for ever.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use lockspan_client::{LockError, Options};
+use lockspan_protocol::{AcquireRefusal, Epoch, GroupSet, Mode, Term, ToNode, ToServer, Token};
+use lockspan_wire::{
+    Command, Event, EventStyle, Protocol, WireLimits, put_event, put_value, reply, take_command,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Grants everything for reading, and passes on what ends.
+async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
+    let (mut heard, mut said) = (BytesMut::new(), BytesMut::new());
+    while stream.read_buf(&mut heard).await.is_ok_and(|count| count > 0) {
+        while let Ok(Some(Ok(command))) = take_command(&mut heard, &WireLimits::default()) {
+            let (session, message) = match command {
+                Command::Tell { session, message } => (session, message),
+                _ => {
+                    let hello = reply::hello("0", Protocol::Resp3, 1);
+                    put_value(&hello, Protocol::Resp3, &mut said);
+                    continue;
+                }
+            };
+            let epoch = Epoch::new(1).unwrap();
+            let answer = match message {
+                ToServer::Open { .. } => {
+                    ToNode::Opened { terms: vec![Term { groups: GroupSet::ALL, epoch }] }
+                }
+                ToServer::KeepAlive { number } => ToNode::Alive { number },
+                ToServer::Acquire { record, seq, .. } => {
+                    let (mode, token) = (Mode::Read, Token::new(epoch, 1).unwrap());
+                    ToNode::Granted { record, seq, mode, token, give_back: None }
+                }
+                other => {
+                    let _ = ends.send(other);
+                    continue;
+                }
+            };
+            put_event(session, &Event::Node(answer), EventStyle::Push, &mut said);
+        }
+        if stream.write_all_buf(&mut said).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn start() -> (String, UnboundedReceiver<ToServer>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("lockspan://{}", listener.local_addr().unwrap());
+    let (send, receive) = unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream, send.clone()));
+        }
+    });
+    (url, receive)
+}
+
+#[tokio::test]
+async fn a_read_where_a_write_was_asked_for_is_an_error_and_nothing_is_held() {
+    let (url, mut ends) = start().await;
+    let locks = Options::new().connect(&url).await.unwrap();
+    let record = locks.record("invoice", "42").unwrap();
+    let asked = tokio::time::timeout(SOON, record.write()).await.expect("it waits for ever");
+    let why = asked.map(drop).unwrap_err();
+    let wrong = AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read };
+    assert_eq!(why, LockError::Refused(wrong));
+    assert!(why.to_string().contains("asked for write, the server has granted read"), "{why}");
+    let end = tokio::time::timeout(SOON, ends.recv()).await.expect("it is given back");
+    assert!(matches!(end, Some(ToServer::Cancel { keep: None, .. })), "{end:?}");
+    // What it grants as it was asked to can be used, and kept by a writer in vain.
+    let reader = tokio::time::timeout(SOON, record.read()).await.unwrap().unwrap();
+    let (reader, why) = tokio::time::timeout(SOON, reader.upgrade()).await.unwrap().unwrap_err();
+    assert!(matches!(why, LockError::Refused(AcquireRefusal::WrongMode { .. })), "{why}");
+    assert!(reader.is_valid(), "the read is kept");
+}
