@@ -37,7 +37,9 @@ impl Ear {
     /// The peer says this, in this order, in a session.
     pub fn hear(&self, session: SessionId, messages: impl IntoIterator<Item = ToNode>) {
         if let Some(node) = self.0.upgrade() {
-            node.hear(messages.into_iter().map(|message| (session, Event::Node(message))).collect());
+            node.hear(
+                messages.into_iter().map(|message| (session, Event::Node(message))).collect(),
+            );
         }
     }
 
