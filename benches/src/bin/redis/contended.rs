@@ -1,0 +1,101 @@
+//! One lock that goes round among clients which all want it, with nothing to do while they have it.
+
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use crate::args::Args;
+use crate::contest::{Contest, Id};
+use crate::peers::{Client, Kind, PEERS};
+use crate::process::Process;
+use crate::python;
+use crate::report::{Report, Row, TIMES, Target, rate, time};
+use crate::timing::{wide_runtime, workers};
+
+const CLIENTS: usize = 8;
+
+pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
+    report.cell(&format!("One lock among {CLIENTS} clients"));
+    let (redis, runtime, sample) = (Process::redis()?, wide_runtime()?, args.time(1500));
+    let mut contest = Contest::default();
+    let ours = enter(&mut contest, &runtime, &redis, Kind::Ours, sample)?;
+    let mut peers = Vec::new();
+    for (kind, name, waits) in PEERS {
+        let ids = enter(&mut contest, &runtime, &redis, kind, sample)?;
+        peers.push((format!("{name} ({waits})"), Ok(ids)));
+    }
+    let has_python = python::measure::<1>(&redis, "cycle", Duration::from_millis(1), &[]);
+    let python = has_python.map(|_| {
+        let clients = [CLIENTS.to_string()];
+        let redis = &redis;
+        contest.enter_many(move || python::measure(redis, "contended", sample, &clients))
+    });
+    peers.push(("redis-py's Lock (tries every 100 ms, its default)".to_owned(), python));
+    let rounds = contest.run(args.rounds(7))?;
+    for (name, peer) in peers {
+        let (turns, longest) =
+            (format!("turns against {name}"), format!("longest wait: how much less than {name}"));
+        let peer = match peer {
+            Ok(peer) => peer,
+            Err(why) => {
+                report.absent(&turns, &why, Target::AtLeast(2.0));
+                report.absent(&longest, &why, Target::AtLeast(10.0));
+                continue;
+            }
+        };
+        report.row(Row {
+            what: turns,
+            ours: rate(rounds.median(ours[0])),
+            beside: rate(rounds.median(peer[0])),
+            result: Some(rounds.ratio(ours[0], peer[0])),
+            unit: TIMES,
+            target: Target::AtLeast(2.0),
+        });
+        report.row(Row {
+            what: longest,
+            ours: time(rounds.median(ours[1])),
+            beside: time(rounds.median(peer[1])),
+            result: Some(rounds.ratio(peer[1], ours[1])),
+            unit: TIMES,
+            target: Target::AtLeast(10.0),
+        });
+    }
+    Ok(())
+}
+
+/// Enters clients of a kind: turns a second, and the longest wait in nanoseconds. A wait that does
+/// not end in time counts as far as it went.
+fn enter<'a>(
+    contest: &mut Contest<'a>,
+    runtime: &'a Runtime,
+    redis: &Process,
+    kind: Kind,
+    sample: Duration,
+) -> Result<[Id; 2], String> {
+    let mut clients = Vec::new();
+    for at in 0..CLIENTS {
+        clients.push(runtime.block_on(Client::connect(kind, redis, at))?);
+    }
+    Ok(contest.enter_many(move || {
+        let (done, took) = workers(runtime, sample, CLIENTS, |at, stop| {
+            let mut client = clients[at].clone();
+            async move {
+                let (mut turns, mut longest) = (0_u64, Duration::ZERO);
+                while !stop.is_over() {
+                    let start = Instant::now();
+                    match client.turn(Some(&stop)).await? {
+                        Some(waited) => {
+                            turns += 1;
+                            longest = longest.max(waited);
+                        }
+                        None => longest = longest.max(start.elapsed()),
+                    }
+                }
+                Ok((turns, longest))
+            }
+        })?;
+        let turns: u64 = done.iter().map(|(turns, _)| turns).sum();
+        let longest = done.iter().map(|(_, longest)| *longest).max().unwrap_or_default();
+        Ok([turns as f64 / took.as_secs_f64(), longest.as_nanos() as f64])
+    }))
+}
