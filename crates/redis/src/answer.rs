@@ -8,18 +8,21 @@ use redis::{RedisError, Value};
 use tokio::time::Instant;
 
 use crate::alarms::{Due, jittered};
-use crate::claim::{Claim, Retry};
+use crate::claim::Retry;
 use crate::desk::{Desk, queued};
 use crate::link::{Link, Word};
 use crate::peer::Done;
 use crate::script::Op;
-use crate::trouble::{is_broken, may_pass, trouble};
+use crate::trouble::{is_about_the_record, is_broken, may_pass, trouble};
 
 impl Desk {
     /// A call was answered, or was not.
     pub(crate) fn done(&mut self, mut done: Done) {
         let value = match done.result.take() {
-            Some(Ok(value)) => value,
+            Some(Ok(value)) => {
+                self.pause = Duration::ZERO;
+                value
+            }
             Some(Err(why)) => {
                 if is_broken(&why) {
                     self.broken(&done, &why);
@@ -58,11 +61,13 @@ impl Desk {
     fn failed(&mut self, done: &Done, why: Trouble) {
         let now = Instant::now();
         match done.op {
-            Op::Renew => self.not_renewed(done),
+            Op::Renew => self.not_renewed(done, why.kind),
             Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => {
                 if let Some(leaving) = self.leaving.get_mut(&done.count) {
                     let (pause, _) = leaving.trouble.failed(now);
-                    self.alarms.set(now + jittered(pause), Due::Leaving(done.count));
+                    self.alarms.unset(leaving.alarm.take());
+                    let due = Due::Leaving(done.count);
+                    leaving.alarm = Some(self.alarms.set(now + jittered(pause), due));
                 }
             }
             Op::AcquireRead | Op::AcquireWrite | Op::Upgrade | Op::Downgrade => {
@@ -84,14 +89,18 @@ impl Desk {
     }
 
     /// The keep-alive is not answered, and the node will send it again. But where one part of a
-    /// cluster can't be reached, what is kept there must not take all else with it.
-    fn not_renewed(&mut self, done: &Done) {
+    /// cluster can't be reached, or one record can't be looked at, what is there must not take all
+    /// else with it: what is held there is lost alone, and what waits there is not counted.
+    fn not_renewed(&mut self, done: &Done, why: TroubleKind) {
         let Some(round) = done.round else { return };
         let is_part = self.link.as_ref().is_some_and(Link::heals);
-        let claim = self.claims.get(&done.record).filter(|claim| claim.count == done.count);
-        let is_old = |claim: &Claim| claim.is_held() && claim.renewed.elapsed() > self.lease / 2;
+        let (half, is_sure) = (self.lease / 2, is_about_the_record(why));
+        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.count == done.count);
         match claim {
-            Some(claim) if is_part && is_old(claim) => self.lost(&done.record),
+            Some(claim) if !claim.is_held() && (is_part || is_sure) => claim.is_doubtful = true,
+            Some(claim) if is_sure || is_part && claim.renewed.elapsed() > half => {
+                self.lost(&done.record);
+            }
             Some(_) => {
                 self.renewals.remove(&round);
                 return;
@@ -252,8 +261,11 @@ impl Desk {
                 let Ok(record) = Record::parse(name) else { return };
                 let claim = self.claims.get(&record);
                 match claim.filter(|claim| u64::try_from(count) == Ok(claim.count)) {
-                    // It may be about an earlier upgrade, which was taken back.
-                    Some(claim) if claim.pending == Some(Op::Upgrade) => self.ask(&record),
+                    // It may be about an earlier upgrade, which was taken back; or its end may have
+                    // come meanwhile.
+                    Some(claim) if claim.pending == Some(Op::Upgrade) || claim.is_doubtful => {
+                        self.ask(&record);
+                    }
                     // This number is asked for once. The answer that it stands in line may come
                     // later than this.
                     Some(_) => self.granted(record, token, mode(wish)),

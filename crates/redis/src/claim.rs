@@ -33,8 +33,11 @@ pub(crate) struct Claim {
     pub(crate) renewed: Instant,
     /// When we last heard that something became of it.
     pub(crate) changed: Instant,
-    /// A call that may have failed can still reach Redis later, so nothing rests on what it does.
+    /// A call whose answer did not come can still reach Redis later, or its end was not renewed: it
+    /// is not converted any more, and a word that it is granted is not believed but asked about.
     pub(crate) is_doubtful: bool,
+    /// Redis may have heard of it.
+    pub(crate) was_sent: bool,
 }
 
 /// How long something has not worked, and when it is tried again.
@@ -69,6 +72,7 @@ impl Claim {
             renewed: Instant::now(),
             changed: Instant::now(),
             is_doubtful: false,
+            was_sent: false,
         }
     }
 
@@ -94,6 +98,7 @@ pub(crate) struct Leaving {
     pub(crate) keys: Arc<Keys>,
     pub(crate) record: lockspan_protocol::Record,
     pub(crate) trouble: Retry,
+    pub(crate) alarm: Option<Alarm>,
     /// Then its lease is over, and there is nothing left to say.
     pub(crate) until: Instant,
 }

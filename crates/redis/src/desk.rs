@@ -85,6 +85,8 @@ pub(crate) struct Desk {
     pub(crate) alarms: Alarms,
     /// Why there is no connection.
     pub(crate) last_trouble: Option<Trouble>,
+    /// How long to wait before connecting again; nothing once Redis has done something for us.
+    pub(crate) pause: Duration,
     /// The node is at its end; by then so is the desk.
     closing: Option<Instant>,
 }
@@ -116,6 +118,7 @@ impl Desk {
             rounds: 0,
             alarms: Alarms::default(),
             last_trouble: None,
+            pause: Duration::ZERO,
             closing: None,
         }
     }
@@ -251,9 +254,10 @@ impl Desk {
 
     /// Calls the script for what a claim has yet to reach.
     pub(crate) fn ask(&mut self, record: &Record) {
-        let Some(claim) = self.claims.get(record) else { return };
+        let Some(claim) = self.claims.get_mut(record) else { return };
         if let Some(op) = claim.pending {
             let (count, keys) = (claim.count, Arc::clone(&claim.keys));
+            claim.was_sent |= self.link.is_some();
             self.call(record, count, &keys, op, None);
         }
     }
@@ -262,6 +266,9 @@ impl Desk {
     pub(crate) fn leave(&mut self, record: &Record) {
         let Some(claim) = self.claims.remove(record) else { return };
         self.alarms.unset(claim.alarm);
+        if !claim.was_sent {
+            return;
+        }
         let op = claim.end();
         self.call(record, claim.count, &claim.keys, op, None);
         // Without leases it has to be heard, however long it takes.
@@ -270,6 +277,7 @@ impl Desk {
             keys: claim.keys,
             record: record.clone(),
             trouble: Retry::default(),
+            alarm: None,
             until: Instant::now() + lease,
         };
         self.leaving.insert(claim.count, leaving);
@@ -354,15 +362,18 @@ impl Desk {
         }
         self.number += 1;
         let (dial, mouth, number) = (Arc::clone(&self.dial), self.mouth.clone(), self.number);
+        // A server that lets us connect and does nothing for us is not called in a hurry either.
+        let first = self.pause;
+        self.pause = next_pause(first);
         tokio::spawn(async move {
-            let mut pause = Duration::from_millis(10);
+            let mut pause = first;
             while !mouth.0.is_closed() {
+                sleep(jittered(pause)).await;
+                pause = next_pause(pause);
                 match dial.connect(number).await {
                     Ok(link) => return mouth.say(Work::Linked(number, link)),
                     Err(why) => mouth.say(Work::Unlinked(why)),
                 }
-                sleep(jittered(pause)).await;
-                pause = (pause * 2).min(Duration::from_secs(1));
             }
         });
     }
@@ -383,8 +394,12 @@ impl Desk {
     /// Words may have been lost: asks for what we wait for, and whether we still hold what we hold.
     pub(crate) fn look_again(&mut self) {
         self.renew_all(None);
-        let asked = self.claims.iter().filter(|(_, claim)| claim.pending.is_some());
-        let asked: Vec<Record> = asked.map(|(record, _)| record.clone()).collect();
+        let asked = self.claims.iter_mut().filter(|(_, claim)| claim.pending.is_some());
+        let asked = asked.map(|(record, claim)| {
+            claim.is_doubtful |= claim.was_sent;
+            record.clone()
+        });
+        let asked: Vec<Record> = asked.collect();
         asked.iter().for_each(|record| self.ask(record));
     }
 
@@ -419,6 +434,11 @@ impl Desk {
     pub(crate) fn refuse(&self, record: &Record, why: Trouble) {
         self.ear.refuse(record, &LockError::Trouble(why));
     }
+}
+
+/// The pause after one between two attempts to connect.
+fn next_pause(pause: Duration) -> Duration {
+    (pause * 2).clamp(Duration::from_millis(10), Duration::from_secs(1))
 }
 
 /// It waits in line. Its place is kept by Redis alone.

@@ -109,6 +109,12 @@ pub(crate) fn may_pass(kind: TroubleKind) -> bool {
     )
 }
 
+/// Whether it is about one record, while all else may be in order: a key that somebody has given
+/// another type, or that we may not touch.
+pub(crate) fn is_about_the_record(kind: TroubleKind) -> bool {
+    matches!(kind, TroubleKind::NoPermission | TroubleKind::CrossSlot | TroubleKind::Other)
+}
+
 /// Whether the connection is of no use any more. A replica may have been the master when we
 /// connected.
 pub(crate) fn is_broken(why: &RedisError) -> bool {

@@ -25,7 +25,8 @@ fn read(command: &mut Command) -> Result<String, String> {
 
 /// Which redis-py there is, or that there is none.
 pub(crate) fn version() -> String {
-    let version = read(Command::new(python()).args(["-c", "import redis; print(redis.__version__)"]));
+    let version =
+        read(Command::new(python()).args(["-c", "import redis; print(redis.__version__)"]));
     version.unwrap_or_else(|_| "is not installed".to_owned())
 }
 

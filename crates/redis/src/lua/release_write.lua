@@ -1,5 +1,1 @@
-call('ZREM', ends, me)
-if call('GET', write) ~= me then return 0 end
-call('DEL', write)
-hand_on(true)
-return 1
+return release('w')

@@ -4,7 +4,7 @@ if call('SISMEMBER', read, me) == 1 then
   is = 'r'
 elseif call('GET', write) == me then
   is = 'w'
-elseif call('ZSCORE', ends, me) then
+elseif call('SISMEMBER', readers, me) == 1 or call('ZSCORE', writers, me) then
   is = 'q'
 end
 if is ~= '' then

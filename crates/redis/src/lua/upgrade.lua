@@ -1,22 +1,20 @@
 -- A reader becomes the writer, now or when it is alone.
 tidy()
-local place = '^' .. me
-local first = call('LINDEX', writers, 0)
 if call('GET', write) ~= me then
   if call('SISMEMBER', read, me) == 0 then return {-1, 0, '-'} end
-  if first and first ~= place and string.sub(first, 1, 1) == '^'
-    and call('SISMEMBER', read, string.sub(first, 2)) == 1 then
-    return {-2, 0, '-'}
-  end
+  local place = '^' .. me
+  local _, upgrader = first_writer()
+  if upgrader and upgrader ~= me then return {-2, 0, '-'} end
+  extend()
   if call('SCARD', read) > 1 then
-    if first ~= place then call('LPUSH', writers, place) end
-    extend()
+    call('ZADD', writers, 0, place)
     want('w')
     return {0, next_end(), '-'}
   end
-  if first == place then call('LPOP', writers) end
+  call('ZREM', writers, place)
   call('SREM', read, me)
   call('SET', write, me)
+else
+  extend()
 end
-extend()
 return {1, token('w'), wanted()}

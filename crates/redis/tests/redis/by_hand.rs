@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockspan_redis::Options;
 
 use crate::server::Redis;
-use crate::world::{cli, keys, node, record, soon, until};
+use crate::world::{cli, emptied, keys, node, record, soon, until};
 
 const READ: &str = "readlock:invoice:42";
 const WRITE: &str = "writelock:invoice:42";
@@ -56,7 +56,7 @@ async fn exclude_each_other(options: Options, hand: impl Fn(&Redis, &str, &str) 
     let held = soon(record.write()).await.unwrap();
     assert!(!hand(&redis, "acquire read", "ann") && !hand(&redis, "acquire write", "ann"));
     drop(held);
-    until("it is free", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 
     let held = soon(record.read()).await.unwrap();
     assert!(hand(&redis, "acquire read", "ann") && !hand(&redis, "acquire write", "ann"));
@@ -73,25 +73,25 @@ async fn exclude_each_other(options: Options, hand: impl Fn(&Redis, &str, &str) 
     assert!(!hand(&redis, "release write", "bob"), "it is not Bob's");
     assert!(hand(&redis, "release write", "ann"));
     drop(soon(waiting).await.unwrap().unwrap());
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_cli_and_we_exclude_each_other() {
     exclude_each_other(Options::new(), by_hand).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_py_and_we_exclude_each_other() {
     exclude_each_other(Options::new(), by_python).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_plain_mode_and_redis_cli_exclude_each_other() {
     exclude_each_other(Options::new().plain(true), by_hand).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_are_those_of_the_data_model_and_say_who_has_them() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, Options::new().name("billing")).await;
@@ -104,10 +104,10 @@ async fn the_keys_are_those_of_the_data_model_and_say_who_has_them() {
     let held = soon(record(&locks).read_owned()).await.unwrap();
     assert!(cli(&redis, &["SMEMBERS", READ]).starts_with("billing:"));
     drop(held);
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_plain_mode_has_the_two_keys_alone() {
     let redis = Redis::start(&[]).await;
     let locks = Options::new().connect(&format!("{}?plain", redis.url())).await.unwrap();
@@ -123,7 +123,7 @@ async fn the_plain_mode_has_the_two_keys_alone() {
     until("nothing is left", || cli(&redis, &["DBSIZE"]) == "0").await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_not_ours_is_not_released() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, Options::new()).await;

@@ -35,7 +35,7 @@ fn left(nodes: &[Redis]) -> Vec<String> {
     nodes.iter().flat_map(crate::world::keys).collect()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
     let nodes = cluster().await;
     let url = format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[1].port);
@@ -61,7 +61,7 @@ async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
     until("nothing is left", || left(&nodes).is_empty()).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_hash_tags_a_cluster_refuses_and_says_what_to_do() {
     let nodes = cluster().await;
     let url = format!("redis-cluster://127.0.0.1:{}?hash_tag=no", nodes[0].port);
@@ -72,7 +72,7 @@ async fn without_hash_tags_a_cluster_refuses_and_says_what_to_do() {
     assert!(why.said.contains("hash_tag"), "{why}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_has_lost_a_node_says_so() {
     let mut nodes = cluster().await;
     let url = format!("redis-cluster://127.0.0.1:{}", nodes[0].port);

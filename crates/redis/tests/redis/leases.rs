@@ -6,7 +6,7 @@ use lockspan_client::{LockError, TroubleKind};
 use lockspan_redis::Options;
 
 use crate::server::Redis;
-use crate::world::{Doomed, cli, keys, node, record, soon, until};
+use crate::world::{Doomed, cli, emptied, node, record, soon, until};
 
 const ENDS: &str = "lockspan:ends:invoice:42";
 
@@ -19,7 +19,7 @@ fn end_of_the_only(redis: &Redis) -> u64 {
     all.lines().last().map_or(0, |score| score.parse().unwrap())
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_dead_node_held_is_free_when_its_lease_is_over() {
     let redis = Redis::start(&[]).await;
     let mut dead = Doomed::connect(&redis, short()).await;
@@ -27,16 +27,17 @@ async fn what_a_dead_node_held_is_free_when_its_lease_is_over() {
     let held = dead.spawn(there.write_owned()).await.unwrap().unwrap();
     let locks = node(&redis, Options::new()).await;
     let waiting = tokio::spawn(record(&locks).write_owned());
-    until("the other waits", || cli(&redis, &["LLEN", "lockspan:writers:invoice:42"]) == "1").await;
+    until("the other waits", || cli(&redis, &["ZCARD", "lockspan:writers:invoice:42"]) == "1")
+        .await;
     dead.die();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > held.token());
     assert!(!held.is_valid(), "its own clock has told it first");
     drop(next);
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_is_renewed() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, short()).await;
@@ -46,24 +47,24 @@ async fn what_is_held_is_renewed() {
     assert!(held.is_valid());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_for_long_keeps_its_place() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, short()).await, node(&redis, short()).await);
     let held = soon(record(&one).write_owned()).await.unwrap();
     let waiting = tokio::spawn(record(&other).write_owned());
-    until("it waits", || cli(&redis, &["LLEN", "lockspan:writers:invoice:42"]) == "1").await;
-    let place = cli(&redis, &["LINDEX", "lockspan:writers:invoice:42", "0"]);
+    until("it waits", || cli(&redis, &["ZCARD", "lockspan:writers:invoice:42"]) == "1").await;
+    let place = cli(&redis, &["ZRANGE", "lockspan:writers:invoice:42", "0", "0"]);
     let end = || cli(&redis, &["ZSCORE", ENDS, &place]).parse::<u64>().unwrap();
     let first = end();
     until("three leases have passed", || end() > first + 3_000_000).await;
-    assert_eq!(cli(&redis, &["LINDEX", "lockspan:writers:invoice:42", "0"]), place);
+    assert_eq!(cli(&redis, &["ZRANGE", "lockspan:writers:invoice:42", "0", "0"]), place);
     assert!(held.is_valid());
     drop(held);
     drop(soon(waiting).await.unwrap().unwrap());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_somebody_has_deleted_is_lost() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, short()).await;
@@ -75,10 +76,10 @@ async fn a_lock_that_somebody_has_deleted_is_lost() {
     drop(held);
     drop(soon(record(&locks).write_owned()).await.unwrap());
     drop(beside);
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_redis_what_is_held_is_lost_and_what_waits_is_told() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, short().patience(Duration::from_millis(200))).await;
@@ -99,22 +100,22 @@ async fn without_redis_what_is_held_is_lost_and_what_waits_is_told() {
     assert!(again.token() > held.token(), "also where the counter is gone");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cut_connection_loses_no_lock_and_no_place() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
     let held = soon(record(&one).write_owned()).await.unwrap();
     let waiting = tokio::spawn(record(&other).write_owned());
-    until("it waits", || cli(&redis, &["LLEN", "lockspan:writers:invoice:42"]) == "1").await;
+    until("it waits", || cli(&redis, &["ZCARD", "lockspan:writers:invoice:42"]) == "1").await;
     let killed = cli(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]);
     assert_eq!(killed, "2");
     drop(held);
     drop(soon(waiting).await.unwrap().unwrap());
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
 /// The connection is cut when Redis has done the acquire; its answer is on its way, or is not.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_whose_answer_is_lost_is_looked_up() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, Options::new()).await;
@@ -127,12 +128,12 @@ async fn an_acquire_whose_answer_is_lost_is_looked_up() {
         assert!(!identifier.is_empty() && held.is_valid());
         assert_eq!(cli(&redis, &["ZCARD", ENDS]), "1");
         drop(held);
-        until("nothing is left", || keys(&redis).is_empty()).await;
+        emptied(&redis).await;
     }
 }
 
 /// Writes are held up inside Redis, and the connection is cut meanwhile.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_acquire_that_redis_never_did_is_asked_again() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, Options::new().patience(Duration::from_secs(60))).await;

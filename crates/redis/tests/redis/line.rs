@@ -6,13 +6,13 @@ use std::time::Duration;
 use lockspan_redis::Options;
 
 use crate::server::Redis;
-use crate::world::{Doomed, cli, keys, node, record, soon, until};
+use crate::world::{Doomed, cli, emptied, keys, node, record, soon, until};
 
 const WRITERS: &str = "lockspan:writers:invoice:42";
 const READERS: &str = "lockspan:readers:invoice:42";
 
 fn waiting(redis: &Redis) -> (String, String) {
-    (cli(redis, &["LLEN", WRITERS]), cli(redis, &["SCARD", READERS]))
+    (cli(redis, &["ZCARD", WRITERS]), cli(redis, &["SCARD", READERS]))
 }
 
 /// Each is a node of its own, in line one after the other; returns in which order they were served,
@@ -57,24 +57,24 @@ async fn order(redis: &Redis, first: char, line: &str) -> String {
     for task in tasks {
         soon(task).await.unwrap();
     }
-    until("nothing is left", || keys(redis).is_empty()).await;
+    emptied(redis).await;
     let order = order.lock().unwrap();
     order.clone()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_a_writer_all_readers_go_and_then_the_writers_in_order() {
     let redis = Redis::start(&[]).await;
     assert_eq!(order(&redis, 'w', "1r2r3r").await, "rrr123");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_readers_the_first_writer_goes_and_then_the_readers_behind_it() {
     let redis = Redis::start(&[]).await;
     assert_eq!(order(&redis, 'r', "1r2r").await, "1rr2");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_does_not_pass_a_writer_that_waits() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
@@ -88,7 +88,7 @@ async fn a_reader_does_not_pass_a_writer_that_waits() {
     drop(soon(record(&third).read_owned()).await.unwrap());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_in_line_are_passed_over() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
@@ -119,10 +119,10 @@ async fn the_dead_in_line_are_passed_over() {
     until("nothing is left of it", || !keys(&redis).iter().any(|key| key.ends_with("x:1"))).await;
     drop(soon(next).await.unwrap().unwrap());
     drop(soon(other.record("x", "1").unwrap().write_owned()).await.unwrap());
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gives_up_leaves_nothing_in_line() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
@@ -133,10 +133,10 @@ async fn who_gives_up_leaves_nothing_in_line() {
     // Readers come in again beside the other.
     drop(soon(there.read()).await.unwrap());
     drop(held);
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_records_leave_no_key_each() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, Options::new()).await;
@@ -145,13 +145,13 @@ async fn many_records_leave_no_key_each() {
         drop(soon(record.write()).await.unwrap());
         drop(soon(record.read()).await.unwrap());
     }
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
     let counters: u32 = cli(&redis, &["DBSIZE"]).parse().unwrap();
     assert!(counters <= 200, "one a slot at most");
     assert_eq!(cli(&redis, &["TTL", "lockspan:fence:{0}"]).parse::<i32>().unwrap().min(-1), -2);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_that_redis_has_forgotten_are_brought_again() {
     let redis = Redis::start(&[]).await;
     let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
@@ -162,17 +162,17 @@ async fn scripts_that_redis_has_forgotten_are_brought_again() {
         assert_eq!(cli(&redis, &["SCRIPT", "FLUSH"]), "OK");
         drop(held);
     }
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn where_there_is_no_resp3_a_second_connection_hears() {
     let redis = Redis::start(&["--rename-command", "HELLO", ""]).await;
     assert_eq!(order(&redis, 'w', "1r2r3r").await, "rrr123");
 }
 
 /// More readers than are told one by one.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_readers_are_asked_to_leave() {
     let redis = Redis::start(&[]).await;
     let mut nodes = Vec::new();
@@ -198,5 +198,5 @@ async fn a_hundred_readers_are_asked_to_leave() {
     for task in tasks {
         soon(task).await.unwrap();
     }
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }

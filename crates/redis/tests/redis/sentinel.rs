@@ -121,7 +121,7 @@ fn a_lock_is_granted_twice_after_a_fail_over_and_the_token_catches_it() {
     assert!(second.is_valid());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_waits_goes_on_at_the_new_master() {
     let mut watched = Watched::start().await;
     let options = || Options::new().patience(Duration::from_secs(60));
@@ -130,7 +130,7 @@ async fn who_waits_goes_on_at_the_new_master() {
     let held = soon(record(&one).write_owned()).await.unwrap();
     let waiting = tokio::spawn(record(&other).write_owned());
     until("the replica knows both", || {
-        cli(&watched.replica, &["LLEN", "lockspan:writers:invoice:42"]) == "1"
+        cli(&watched.replica, &["ZCARD", "lockspan:writers:invoice:42"]) == "1"
     })
     .await;
     watched.fail_over().await;

@@ -7,7 +7,7 @@ use lockspan_client::{ConnectError, LockError, Locks, Trouble, TroubleKind};
 use lockspan_redis::Options;
 
 use crate::server::Redis;
-use crate::world::{cli, keys, node, record, soon, until};
+use crate::world::{cli, emptied, keys, node, record, soon, until};
 
 fn hasty() -> Options {
     Options::new().patience(Duration::from_millis(100))
@@ -21,7 +21,7 @@ async fn refused(locks: &Locks) -> Trouble {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_is_called_one() {
     let master = Redis::start(&[]).await;
     let port = master.port.to_string();
@@ -37,7 +37,7 @@ async fn a_replica_is_called_one() {
     assert!(keys(&master).is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_becomes_a_replica_loses_its_locks_and_says_why() {
     let (first, second) = (Redis::start(&[]).await, Redis::start(&[]).await);
     let locks = node(&first, hasty().lease(Duration::from_secs(1))).await;
@@ -48,7 +48,7 @@ async fn what_becomes_a_replica_loses_its_locks_and_says_why() {
     soon(held.lost()).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_memory_nothing_new_is_granted_and_what_is_held_is_kept() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, hasty().lease(Duration::from_secs(1))).await;
@@ -65,10 +65,10 @@ async fn without_memory_nothing_new_is_granted_and_what_is_held_is_kept() {
     until("two leases have passed", || end() > first + 2_000_000).await;
     assert!(held.is_valid());
     drop(held);
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_permission_is_named() {
     let redis = Redis::start(&[]).await;
     for (user, rights) in [
@@ -95,7 +95,7 @@ async fn a_missing_permission_is_named() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_least_rights_that_are_documented_are_enough() {
     let redis = Redis::start(&[]).await;
     let page = include_str!("../../../../docs/redis.md");
@@ -109,10 +109,10 @@ async fn the_least_rights_that_are_documented_are_enough() {
     let waiting = tokio::spawn(record(&other).write_owned());
     drop(held.downgrade());
     drop(soon(waiting).await.unwrap().unwrap());
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_and_passwords_are_checked() {
     let redis = Redis::start(&["--requirepass", "secret"]).await;
     for url in [redis.url(), format!("redis://:wrong@127.0.0.1:{}", redis.port)] {
@@ -147,7 +147,7 @@ impl Drop for Endless {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_busy_says_so_and_is_waited_for() {
     let redis = Redis::start(&["--lua-time-limit", "10"]).await;
     let locks = node(&redis, hasty()).await;
@@ -167,10 +167,10 @@ async fn a_redis_that_is_busy_says_so_and_is_waited_for() {
     assert_eq!(cli(&redis, &["SCRIPT", "KILL"]), "OK");
     drop(endless);
     drop(soon(waiting).await.unwrap());
-    until("nothing is left", || keys(&redis).is_empty()).await;
+    emptied(&redis).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_redis_and_what_is_not_there_is_told() {
     let port = crate::server::free_port();
     match hasty().connect(&format!("redis://127.0.0.1:{port}")).await {

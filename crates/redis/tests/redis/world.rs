@@ -1,4 +1,6 @@
 //! What the tests share: nodes, and a look at Redis from outside.
+//!
+//! A look blocks its thread, so each test has a runtime whose other threads look after the nodes.
 
 use std::process::Command;
 use std::time::Duration;
@@ -21,6 +23,19 @@ pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let late = Instant::now() + SOON;
     while !is_so() {
         assert!(Instant::now() < late, "it never came to be that {what}");
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Waits until there is no lock, no line and no end any more.
+pub(crate) async fn emptied(redis: &Redis) {
+    let late = Instant::now() + SOON;
+    loop {
+        let left = keys(redis);
+        if left.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < late, "these are left: {left:?}");
         sleep(Duration::from_millis(10)).await;
     }
 }
