@@ -149,3 +149,41 @@ async fn an_acquire_that_redis_never_did_is_asked_again() {
     assert!(held.is_valid());
     assert_eq!(cli(&redis, &["ZCARD", ENDS]), "1");
 }
+
+/// The same for the end of a lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_that_redis_never_did_is_sent_again() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, Options::new()).await;
+    let held = soon(record(&locks).write_owned()).await.unwrap();
+    assert_eq!(cli(&redis, &["CLIENT", "PAUSE", "60000", "WRITE"]), "OK");
+    drop(held);
+    until("it is held up", || cli(&redis, &["INFO", "clients"]).contains("blocked_clients:1"))
+        .await;
+    cli(&redis, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+    assert_eq!(cli(&redis, &["CLIENT", "UNPAUSE"]), "OK");
+    emptied(&redis).await;
+}
+
+/// What was put there by hand has no end, whatever ends beside it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_identifier_without_an_end_is_never_removed() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, Options::new().recheck(Duration::from_secs(1))).await;
+    let mut dead = Doomed::connect(&redis, short()).await;
+    let there = record(&dead.locks);
+    drop(dead.spawn(async move { std::mem::forget(there.read_owned().await.unwrap()) }).await);
+    assert_eq!(cli(&redis, &["SADD", "readlock:invoice:42", "ann"]), "1");
+    dead.die();
+    let waiting = tokio::spawn(record(&locks).write_owned());
+    until("the dead is gone", || cli(&redis, &["SMEMBERS", "readlock:invoice:42"]) == "ann").await;
+    let end = |place: &str| cli(&redis, &["ZSCORE", ENDS, place]).parse::<u64>().unwrap();
+    let place = cli(&redis, &["ZRANGE", "lockspan:writers:invoice:42", "0", "0"]);
+    let first = end(&place);
+    until("more than a lease has passed", || end(&place) > first + 3_000_000).await;
+    assert_eq!(cli(&redis, &["SMEMBERS", "readlock:invoice:42"]), "ann");
+    assert!(!waiting.is_finished());
+    assert_eq!(cli(&redis, &["SREM", "readlock:invoice:42", "ann"]), "1");
+    drop(soon(waiting).await.unwrap().unwrap());
+    emptied(&redis).await;
+}

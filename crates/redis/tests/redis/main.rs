@@ -6,6 +6,7 @@ mod by_hand;
 mod cluster;
 mod leases;
 mod line;
+mod refusals;
 mod sentinel;
 mod server;
 mod trouble;

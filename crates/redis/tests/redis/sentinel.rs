@@ -13,14 +13,14 @@ use crate::server::{Redis, free_port};
 use crate::world::{SOON, cli, cli_at, record, soon, until};
 
 /// A master, its replica, and a sentinel that watches them.
-struct Watched {
+pub(crate) struct Watched {
     master: Option<Redis>,
     replica: Redis,
     sentinel: Redis,
 }
 
 impl Watched {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let master = Redis::start(&[]).await;
         let port = master.port.to_string();
         let replica = Redis::start(&["--replicaof", "127.0.0.1", &port]).await;
@@ -49,7 +49,7 @@ impl Watched {
         Self { master: Some(master), replica, sentinel }
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis-sentinel://127.0.0.1:{}?master=locks", self.sentinel.port)
     }
 

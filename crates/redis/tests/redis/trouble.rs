@@ -9,12 +9,12 @@ use lockspan_redis::Options;
 use crate::server::Redis;
 use crate::world::{cli, emptied, keys, node, record, soon, until};
 
-fn hasty() -> Options {
+pub(crate) fn hasty() -> Options {
     Options::new().patience(Duration::from_millis(100))
 }
 
 /// Why the record is not granted.
-async fn refused(locks: &Locks) -> Trouble {
+pub(crate) async fn refused(locks: &Locks) -> Trouble {
     match soon(record(locks).write_owned()).await {
         Err(LockError::Trouble(why)) => why,
         other => panic!("{other:?}"),
