@@ -1,5 +1,6 @@
 //! What Redis answers, and what other nodes have published for us.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_client::{Trouble, TroubleKind};
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 use crate::alarms::{Due, jittered};
 use crate::claim::Retry;
 use crate::desk::{Desk, queued};
+use crate::keys::Keys;
 use crate::link::{Link, Word};
 use crate::peer::Done;
 use crate::script::Op;
@@ -20,7 +22,10 @@ impl Desk {
     pub(crate) fn done(&mut self, mut done: Done) {
         let value = match done.result.take() {
             Some(Ok(value)) => {
-                self.pause = Duration::ZERO;
+                // A replica answers also, as long as nothing is to be changed.
+                if done.op != Op::Renew || value != Value::BulkString(Vec::new()) {
+                    self.pause = Duration::ZERO;
+                }
                 value
             }
             Some(Err(why)) => {
@@ -112,8 +117,9 @@ impl Desk {
     }
 
     fn acquired(&mut self, done: &Done, value: &Value) {
-        let Some(claim) = self.claims.get_mut(&done.record) else { return };
-        if claim.count != done.count || claim.pending != Some(done.op) {
+        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.count == done.count);
+        let Some(claim) = claim else { return self.ghost(done) };
+        if claim.pending != Some(done.op) {
             return;
         }
         let Some((what, number, wish)) = three(value) else {
@@ -147,6 +153,14 @@ impl Desk {
                 self.alarms.unset(claim.alarm.take());
                 self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
             }
+        }
+    }
+
+    /// An acquire was done after its end was: it is ended once more.
+    fn ghost(&mut self, done: &Done) {
+        if !self.leaving.contains_key(&done.count) {
+            let keys = Arc::new(Keys::of(&done.record, self.settings.hash_tag));
+            self.end(&done.record, done.count, keys, Op::Cancel);
         }
     }
 
@@ -236,15 +250,16 @@ impl Desk {
 
     /// Somebody has published something for us.
     pub(crate) fn word(&mut self, number: u64, word: Word) {
-        if number != self.number || self.link.is_none() {
+        if number != self.number {
             return;
         }
-        match word {
-            Word::Said(said) => self.said(&said),
-            Word::Gone if self.link.as_ref().is_some_and(Link::heals) => {
-                self.look_again();
-            }
-            Word::Gone => self.unlink(number),
+        match (word, &self.link) {
+            (Word::Said(said), Some(_)) => self.said(&said),
+            (Word::Said(_), None) => {}
+            (Word::Gone, Some(link)) if link.heals() => self.look_again(),
+            (Word::Gone | Word::Deaf, Some(_)) => self.unlink(number),
+            // Before we have heard that there is one.
+            (Word::Gone | Word::Deaf, None) => self.is_stillborn = true,
         }
     }
 

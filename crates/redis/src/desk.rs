@@ -87,6 +87,8 @@ pub(crate) struct Desk {
     pub(crate) last_trouble: Option<Trouble>,
     /// How long to wait before connecting again; nothing once Redis has done something for us.
     pub(crate) pause: Duration,
+    /// The connection that is being made has ended already.
+    pub(crate) is_stillborn: bool,
     /// The node is at its end; by then so is the desk.
     closing: Option<Instant>,
 }
@@ -119,6 +121,7 @@ impl Desk {
             alarms: Alarms::default(),
             last_trouble: None,
             pause: Duration::ZERO,
+            is_stillborn: false,
             closing: None,
         }
     }
@@ -270,17 +273,22 @@ impl Desk {
             return;
         }
         let op = claim.end();
-        self.call(record, claim.count, &claim.keys, op, None);
+        self.end(record, claim.count, claim.keys, op);
+    }
+
+    /// Tells Redis that a lock is over, until it has heard it.
+    pub(crate) fn end(&mut self, record: &Record, count: u64, keys: Arc<Keys>, op: Op) {
+        self.call(record, count, &keys, op, None);
         // Without leases it has to be heard, however long it takes.
         let lease = if self.settings.plain { FOR_EVER } else { self.lease };
         let leaving = Leaving {
-            keys: claim.keys,
+            keys,
             record: record.clone(),
             trouble: Retry::default(),
             alarm: None,
             until: Instant::now() + lease,
         };
-        self.leaving.insert(claim.count, leaving);
+        self.leaving.insert(count, leaving);
     }
 
     /// Ends everything.
@@ -361,6 +369,7 @@ impl Desk {
             return;
         }
         self.number += 1;
+        self.is_stillborn = false;
         let (dial, mouth, number) = (Arc::clone(&self.dial), self.mouth.clone(), self.number);
         // A server that lets us connect and does nothing for us is not called in a hurry either.
         let first = self.pause;
@@ -382,6 +391,9 @@ impl Desk {
     fn linked(&mut self, number: u64, link: Link) {
         tracing::debug!(number, "connected to Redis again");
         (self.link, self.number, self.last_trouble) = (Some(link), number, None);
+        if std::mem::take(&mut self.is_stillborn) {
+            return self.unlink(number);
+        }
         if self.session.is_some() && self.alive + self.lease <= Instant::now() {
             self.say(ToNode::NoSession);
             self.end_session();

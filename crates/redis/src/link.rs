@@ -28,6 +28,8 @@ pub(crate) enum Word {
     Said(Vec<u8>),
     /// A connection has ended.
     Gone,
+    /// The second connection, over which we hear, has ended.
+    Deaf,
 }
 
 /// Where words go, with the number of the connection over which they came.
@@ -92,6 +94,15 @@ pub(crate) struct Dial {
 impl Dial {
     /// Connects as the connection with this number.
     pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
+        // Whoever accepts and says nothing must not be waited for.
+        let connecting = tokio::time::timeout(self.patience * 4, self.connect_and_load(number));
+        connecting.await.unwrap_or_else(|_| {
+            let kind = std::io::ErrorKind::TimedOut;
+            Err(RedisError::from(std::io::Error::new(kind, "it takes too long to connect")))
+        })
+    }
+
+    async fn connect_and_load(&self, number: u64) -> Result<Link, RedisError> {
         let link = match self.connect_by(ProtocolVersion::RESP3, number).await {
             Err(why) if has_no_resp3(&why) => self.connect_by(ProtocolVersion::RESP2, number).await,
             connected => connected,
@@ -164,8 +175,15 @@ impl Dial {
         let mut connection = builder.build()?.get_async_connection().await?;
         if let Some(channel) = &self.channel {
             if by == ProtocolVersion::RESP2 {
-                let client = Client::open(urls[0].as_str())?;
-                self.listen_beside(&client, channel, number).await?;
+                let mut listening = Ok(());
+                for url in urls {
+                    let client = Client::open(url.as_str())?;
+                    listening = self.listen_beside(&client, channel, number).await;
+                    if listening.is_ok() {
+                        break;
+                    }
+                }
+                listening?;
             } else {
                 connection.subscribe(&[channel, ALL][..]).await?;
             }
@@ -204,8 +222,8 @@ impl Dial {
                     () = words.closed() => return,
                 };
                 let word = message
-                    .map_or(Word::Gone, |message| Word::Said(message.get_payload_bytes().to_vec()));
-                let is_gone = matches!(word, Word::Gone);
+                    .map_or(Word::Deaf, |message| Word::Said(message.get_payload_bytes().to_vec()));
+                let is_gone = matches!(word, Word::Deaf);
                 if words.send((number, word)).is_err() || is_gone {
                     return;
                 }

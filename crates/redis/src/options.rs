@@ -11,6 +11,8 @@ use crate::peer::Mouth;
 use crate::trouble::trouble;
 use crate::url::{self, Target};
 
+const DAY: Duration = Duration::from_secs(86_400);
+
 /// Choices for a connection to any service: those of [`lockspan_client::Options`], and those for
 /// Redis. Each has a default that is good for most.
 #[derive(Clone, Debug)]
@@ -165,6 +167,9 @@ impl Options {
             return Err(bad(
                 "to look again more than once a second costs Redis more than it helps",
             ));
+        }
+        if [self.lease, self.recheck, self.poll, self.patience].iter().any(|time| *time > DAY) {
+            return Err(bad("lease, recheck, poll and patience are a day at most"));
         }
         if self.poll < Duration::from_millis(1) {
             return Err(bad("to poll more than once a millisecond is not allowed"));

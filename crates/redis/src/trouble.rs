@@ -43,6 +43,7 @@ fn kind(why: &RedisError) -> TroubleKind {
         Some("BUSY") => TroubleKind::Busy,
         Some("NOAUTH" | "WRONGPASS") => TroubleKind::NoAuthentication,
         Some("UNKILLABLE") => TroubleKind::Busy,
+        Some("NOREPLICAS") => TroubleKind::FailOver,
         _ if text().contains("Script killed") || text().contains("killed by user") => {
             TroubleKind::Killed
         }
@@ -63,7 +64,8 @@ fn advice(kind: TroubleKind) -> &'static str {
              this address?"
         }
         TroubleKind::FailOver => {
-            "Redis has no master at the moment: a fail-over is under way; try again later"
+            "Redis has no master at the moment, or one without replicas: a fail-over is under way; \
+             try again later"
         }
         TroubleKind::ReadOnly => {
             "this Redis is a read-only replica: a fail-over is under way, or the URL names a \
@@ -91,7 +93,8 @@ fn advice(kind: TroubleKind) -> &'static str {
              hash_tag, or with redis-cluster://, which has it, and begin no datatype with }"
         }
         TroubleKind::ClusterDown => {
-            "the Redis Cluster does not serve the slot of this record at the moment"
+            "the Redis Cluster does not serve the slot of this record at the moment, or it is a \
+             cluster and the URL does not say so: redis-cluster://"
         }
         _ => "Redis refused",
     }
@@ -121,4 +124,33 @@ pub(crate) fn is_broken(why: &RedisError) -> bool {
     let kind = kind(why);
     why.is_unrecoverable_error()
         || matches!(kind, TroubleKind::Unreachable | TroubleKind::ReadOnly | TroubleKind::FailOver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Redis 7 says, word for word; 6 and earlier put the second word before it.
+    #[test]
+    fn what_can_hardly_be_brought_about_is_called_by_its_name_too() {
+        for (said, kind) in [
+            (
+                "-ERR Error running script (call to f_5c): @user_script:1: Script killed by user \
+                 with SCRIPT KILL...\r\n",
+                TroubleKind::Killed,
+            ),
+            ("-ERR Script killed by user with SCRIPT KILL.\r\n", TroubleKind::Killed),
+            ("-UNKILLABLE Sorry the script already executed write commands\r\n", TroubleKind::Busy),
+            ("-NOREPLICAS Not enough good replicas to write.\r\n", TroubleKind::FailOver),
+            ("-TRYAGAIN Multiple keys request during rehashing\r\n", TroubleKind::ClusterDown),
+            ("-MISCONF Redis is configured to save RDB snapshots\r\n", TroubleKind::Other),
+        ] {
+            let value = redis::parse_redis_value(said.as_bytes()).unwrap();
+            let why = value.extract_error().unwrap_err();
+            let trouble = trouble(&why);
+            assert_eq!(trouble.kind, kind, "{said}");
+            let word = said[1..].split(' ').next().unwrap();
+            assert!(trouble.said.contains(word), "{trouble}");
+        }
+    }
 }

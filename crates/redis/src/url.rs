@@ -73,6 +73,8 @@ impl Target {
             // A password does not belong in a message.
             let url = match (url.split_once("://"), url.rsplit_once('@')) {
                 (Some((scheme, _)), Some((_, host))) => format!("{scheme}://...@{host}"),
+                // It may be one whose @ was forgotten.
+                (Some((scheme, _)), None) => format!("{scheme}://..."),
                 _ => url.to_owned(),
             };
             ConnectError::BadUrl { url, why }
@@ -195,8 +197,10 @@ mod tests {
                 other => panic!("{url}: {other:?}"),
             }
         }
-        let said = Target::parse("redis://u:secret@h:0").unwrap_err().to_string();
-        assert!(!said.contains("secret"), "{said}");
+        for url in ["redis://u:secret@h:0", "redis://u:secret"] {
+            let said = Target::parse(url).unwrap_err().to_string();
+            assert!(!said.contains("secret"), "{said}");
+        }
         let place = Target::parse("redis://u:secret@h:1").unwrap().place;
         assert_eq!(format!("{place:?}"), "h:1/");
     }

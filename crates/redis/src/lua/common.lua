@@ -32,6 +32,7 @@ local function token(mode)
     call('SET', fence, whole(last))
   elseif last == 0 then
     last = now - 1
+    call('SET', fence, whole(last))
   end
   return last
 end
@@ -158,7 +159,7 @@ local function sweep()
   local first = call('ZRANGE', ends, 0, 0, 'WITHSCORES')
   first_end = tonumber(first[2])
   if not first_end or first_end > now then return false, false end
-  local ended = call('ZRANGEBYSCORE', ends, '-inf', whole(now), 'LIMIT', 0, 1000)
+  local ended = call('ZRANGEBYSCORE', ends, '-inf', whole(now), 'LIMIT', 0, 100)
   local writer = false
   for _, id in ipairs(ended) do
     writer = remove(id) == 'w' or writer

@@ -6,6 +6,7 @@ use std::time::Duration;
 use lockspan_client::{LockError, TroubleKind};
 use lockspan_redis::Options;
 
+use crate::line::calm;
 use crate::server::Redis;
 use crate::world::{cli, soon, until};
 
@@ -39,8 +40,7 @@ fn left(nodes: &[Redis]) -> Vec<String> {
 async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
     let nodes = cluster(&[]).await;
     let url = format!("redis-cluster://127.0.0.1:{},127.0.0.1:{}", nodes[0].port, nodes[1].port);
-    let (one, other) =
-        (Options::new().connect(&url).await.unwrap(), Options::new().connect(&url).await.unwrap());
+    let (one, other) = (calm().connect(&url).await.unwrap(), calm().connect(&url).await.unwrap());
     for id in 0..20 {
         let (here, there) = (
             one.record("invoice", id.to_string()).unwrap(),
@@ -48,7 +48,8 @@ async fn with_hash_tags_every_record_of_a_cluster_can_be_locked() {
         );
         let held = soon(here.write()).await.unwrap();
         let waiting = tokio::spawn(there.clone().write_owned());
-        tokio::task::yield_now().await;
+        let line = format!("lockspan:writers:{{invoice:{id}}}");
+        until("it waits", || left(&nodes).contains(&line)).await;
         let token = held.token();
         drop(held);
         let next = soon(waiting).await.unwrap().unwrap();

@@ -1,5 +1,6 @@
 //! The line: phases, the dead in it, and nothing left over.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,6 +12,11 @@ use crate::world::{Doomed, cli, emptied, keys, node, record, soon, until};
 const WRITERS: &str = "lockspan:writers:invoice:42";
 const READERS: &str = "lockspan:readers:invoice:42";
 
+/// Nobody looks again in time: it takes the words.
+pub(crate) fn calm() -> Options {
+    Options::new().recheck(Duration::from_secs(600))
+}
+
 fn waiting(redis: &Redis) -> (String, String) {
     (cli(redis, &["ZCARD", WRITERS]), cli(redis, &["SCARD", READERS]))
 }
@@ -19,7 +25,7 @@ fn waiting(redis: &Redis) -> (String, String) {
 /// where those that were in together are sorted.
 async fn order(redis: &Redis, first: char, line: &str) -> String {
     let order = Arc::new(Mutex::new(String::new()));
-    let holder = node(redis, Options::new()).await;
+    let holder = node(redis, calm()).await;
     let mut tasks = Vec::new();
     let (mut readers, mut writers) = (0, 0);
     let held = soon(async {
@@ -31,7 +37,7 @@ async fn order(redis: &Redis, first: char, line: &str) -> String {
     })
     .await;
     for who in line.chars() {
-        let (locks, order) = (node(redis, Options::new()).await, Arc::clone(&order));
+        let (locks, order) = (node(redis, calm()).await, Arc::clone(&order));
         tasks.push(tokio::spawn(async move {
             let record = record(&locks);
             if who == 'r' {
@@ -77,11 +83,11 @@ async fn after_readers_the_first_writer_goes_and_then_the_readers_behind_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_does_not_pass_a_writer_that_waits() {
     let redis = Redis::start(&[]).await;
-    let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
+    let (one, other) = (node(&redis, calm()).await, node(&redis, calm()).await);
     let held = soon(record(&one).read_owned()).await.unwrap();
     let writer = tokio::spawn(record(&other).write_owned());
     until("it waits", || waiting(&redis).0 == "1").await;
-    let third = node(&redis, Options::new()).await;
+    let third = node(&redis, calm()).await;
     assert!(record(&third).try_read().await.unwrap().is_none());
     drop(held);
     drop(soon(writer).await.unwrap().unwrap());
@@ -91,9 +97,9 @@ async fn a_reader_does_not_pass_a_writer_that_waits() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dead_in_line_are_passed_over() {
     let redis = Redis::start(&[]).await;
-    let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
+    let (one, other) = (node(&redis, calm()).await, node(&redis, calm()).await);
     let held = soon(record(&one).write_owned()).await.unwrap();
-    let mut dead = Doomed::connect(&redis, Options::new().lease(Duration::from_secs(1))).await;
+    let mut dead = Doomed::connect(&redis, calm().lease(Duration::from_secs(1))).await;
     let (writer, reader) = (record(&dead.locks), dead.locks.record("x", "1").unwrap());
     let x = soon(one.record("x", "1").unwrap().write_owned()).await.unwrap();
     drop(dead.spawn(writer.write_owned()));
@@ -125,7 +131,7 @@ async fn the_dead_in_line_are_passed_over() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_gives_up_leaves_nothing_in_line() {
     let redis = Redis::start(&[]).await;
-    let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
+    let (one, other) = (node(&redis, calm()).await, node(&redis, calm()).await);
     let held = soon(record(&one).read_owned()).await.unwrap();
     let there = record(&other);
     assert!(there.write_timeout(Duration::from_millis(50)).await.is_err());
@@ -139,7 +145,7 @@ async fn who_gives_up_leaves_nothing_in_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_records_leave_no_key_each() {
     let redis = Redis::start(&[]).await;
-    let locks = node(&redis, Options::new()).await;
+    let locks = node(&redis, calm()).await;
     for id in 0..200 {
         let record = locks.record("x", id.to_string()).unwrap();
         drop(soon(record.write()).await.unwrap());
@@ -154,7 +160,7 @@ async fn many_records_leave_no_key_each() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scripts_that_redis_has_forgotten_are_brought_again() {
     let redis = Redis::start(&[]).await;
-    let (one, other) = (node(&redis, Options::new()).await, node(&redis, Options::new()).await);
+    let (one, other) = (node(&redis, calm()).await, node(&redis, calm()).await);
     for turn in 0..3 {
         assert_eq!(cli(&redis, &["SCRIPT", "FLUSH"]), "OK");
         let locks = if turn % 2 == 0 { &one } else { &other };
@@ -175,16 +181,17 @@ async fn where_there_is_no_resp3_a_second_connection_hears() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_readers_are_asked_to_leave() {
     let redis = Redis::start(&[]).await;
+    let stop = Arc::new(AtomicBool::new(false));
     let mut nodes = Vec::new();
     let mut tasks = Vec::new();
     for _ in 0..100 {
-        let locks = node(&redis, Options::new()).await;
+        let locks = node(&redis, calm()).await;
         let record = record(&locks);
         // Two of each node, so that without being asked there would always be one.
         for _ in 0..2 {
-            let record = record.clone();
+            let (record, stop) = (record.clone(), Arc::clone(&stop));
             tasks.push(tokio::spawn(async move {
-                for _ in 0..10 {
+                while !stop.load(Ordering::Relaxed) {
                     let held = record.read().await.unwrap();
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     drop(held);
@@ -193,8 +200,9 @@ async fn a_hundred_readers_are_asked_to_leave() {
         }
         nodes.push(locks);
     }
-    let writer = node(&redis, Options::new()).await;
+    let writer = node(&redis, calm()).await;
     drop(soon(record(&writer).write_owned()).await.unwrap());
+    stop.store(true, Ordering::Relaxed);
     for task in tasks {
         soon(task).await.unwrap();
     }

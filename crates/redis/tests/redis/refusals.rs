@@ -14,14 +14,12 @@ use crate::world::{cli, emptied, node, record, soon, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_loads_its_data_is_busy_and_waited_for() {
     let redis = Redis::start(&[]).await;
-    let value = "x".repeat(4096);
-    for key in 0..40 {
-        assert_eq!(cli(&redis, &["SET", &format!("key:{key}"), &value]), "OK");
-    }
+    let fill = "for key = 1, 300 do redis.call('SET', key, string.rep('x', 4096)) end";
+    cli(&redis, &["EVAL", fill, "0"]);
     assert_eq!(cli(&redis, &["SAVE"]), "OK");
     let (port, folder) = (redis.port, redis.stop());
-    // A tenth of a second for each key.
-    let slowly = ["--key-load-delay", "100000", "--rdbcompression", "no"];
+    // So many microseconds for each key.
+    let slowly = ["--key-load-delay", "30000", "--rdbcompression", "no"];
     let events = ["--loading-process-events-interval-bytes", "1024"];
     let redis = Redis::start_in(folder, port, &[&slowly[..], &events].concat()).await;
     assert!(cli(&redis, &["PING"]).contains("LOADING"));
