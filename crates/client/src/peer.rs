@@ -2,8 +2,7 @@
 //! ours.
 //!
 //! A [`Peer`] plays the server's half of the protocol for the sessions of one node, and answers
-//! through its [`Ear`]. Everything local stays as it is: lines, guards, leases, upgrades. Nothing
-//! is cached at a peer: a release goes to it as soon as nobody here uses the record.
+//! through its [`Ear`]. Everything local stays as it is: lines, guards, leases, upgrades.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -65,14 +64,13 @@ impl Options {
         self,
         make: impl FnOnce(Ear) -> Box<dyn Peer>,
     ) -> Result<Locks, ConnectError> {
-        let this = self.caching(false);
-        let (config, habits, runtime) = (this.config()?, this.habits(), task::runtime()?);
+        let (config, habits, runtime) = (self.config()?, self.habits(), task::runtime()?);
         let node = Arc::new_cyclic(|node| {
             let way = Way::Peer(make(Ear(Weak::clone(node))));
             Node::new(config, habits, way, runtime.clone())
         });
         node.connected();
         runtime.spawn(task::attend_peer(Arc::clone(&node)));
-        Ok(Locks::new(Handle { node, try_for: this.try_for }))
+        Ok(Locks::new(Handle { node, try_for: self.try_for }))
     }
 }

@@ -178,6 +178,12 @@ impl Desk {
         (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
         claim.changed = Instant::now();
         self.alarms.unset(claim.alarm.take());
+        if let Some(wanted) = wish.filter(|_| self.settings.caching) {
+            // A node that keeps what it has may have its turns, as it does when it is asked later.
+            let granted = record.clone();
+            self.say(ToNode::Granted { record: granted, seq, mode, token, give_back: None });
+            return self.wished(record, seq, Some(wanted));
+        }
         self.say(ToNode::Granted { record, seq, mode, token, give_back: wish });
     }
 

@@ -42,6 +42,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// The choices that the desk has to know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
+    pub(crate) caching: bool,
     pub(crate) hash_tag: bool,
     pub(crate) plain: bool,
     pub(crate) recheck: Duration,
@@ -148,7 +149,14 @@ impl Desk {
                 // A word may be about what the next answer will change, never the other way round.
                 Some((number, word)) = heard.recv() => self.word(number, word),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
-                Some(work) = told.recv() => self.work(work),
+                Some(work) = told.recv() => {
+                    self.work(work);
+                    // Who has just given a record back may want the next: both go together.
+                    tokio::task::yield_now().await;
+                    while let Ok(work) = told.try_recv() {
+                        self.work(work);
+                    }
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ pub struct Options {
     common: lockspan_client::Options,
     lease: Duration,
     name: String,
+    caching: Option<bool>,
     hash_tag: bool,
     plain: bool,
     recheck: Duration,
@@ -41,6 +42,7 @@ impl Options {
             common: lockspan_client::Options::new(),
             lease: Duration::from_secs(10),
             name: "lockspan".to_owned(),
+            caching: None,
             hash_tag: false,
             plain: false,
             recheck: Duration::from_secs(2),
@@ -74,11 +76,12 @@ impl Options {
         Self { common: self.common.handoff(handoff), ..self }
     }
 
-    /// [`lockspan_client::Options::caching`]. On Redis nothing is cached, whatever this says: who
-    /// follows the data model by hand can't ask for what is.
+    /// [`lockspan_client::Options::caching`]. On Redis it is off unless told: who follows the data
+    /// model by hand can't ask for what a node keeps, and waits until it was idle for long enough
+    /// ([`Options::idle`]).
     #[must_use]
     pub fn caching(self, caching: bool) -> Self {
-        Self { common: self.common.caching(caching), ..self }
+        Self { common: self.common.caching(caching), caching: Some(caching), ..self }
     }
 
     /// [`lockspan_client::Options::idle`].
@@ -192,7 +195,9 @@ impl Options {
                 ConnectError::Refused { address, said }
             }
         })?;
+        let caching = !plain && self.caching.or(target.caching).unwrap_or(false);
         let settings = Settings {
+            caching,
             hash_tag: target.hash_tag.unwrap_or(self.hash_tag),
             plain,
             recheck: if plain { self.poll } else { self.recheck },
@@ -200,7 +205,7 @@ impl Options {
         };
         let (mouth, told) = Mouth::new();
         let ours = mouth.clone();
-        self.common.connect_to(move |ear| {
+        self.common.caching(caching).connect_to(move |ear| {
             tokio::spawn(Desk::new(ear, me, settings, dial, first, ours).run(told, heard));
             Box::new(mouth)
         })

@@ -8,6 +8,7 @@ pub(crate) struct Target {
     pub(crate) place: Place,
     pub(crate) hash_tag: Option<bool>,
     pub(crate) plain: Option<bool>,
+    pub(crate) caching: Option<bool>,
 }
 
 /// Where to find the server.
@@ -97,14 +98,20 @@ impl Target {
         let is_cluster = scheme.ends_with("cluster");
         let hosts = hosts.split(',').map(|host| host_port(host, is_sentinel));
         let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
-        let (mut hash_tag, mut plain, mut master) = (is_cluster.then_some(true), None, None);
+        let (mut hash_tag, mut plain, mut caching) = (is_cluster.then_some(true), None, None);
+        let mut master = None;
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "hash_tag" => hash_tag = Some(flag(value)?),
                 "plain" => plain = Some(flag(value)?),
+                "caching" => caching = Some(flag(value)?),
                 "master" if is_sentinel && !value.is_empty() => master = Some(value.to_owned()),
-                _ => return Err("after ? there may be hash_tag and plain, for sentinels master"),
+                _ => {
+                    return Err(
+                        "after ? there may be hash_tag, plain, caching, for sentinels master",
+                    );
+                }
             }
         }
         let place = if is_cluster {
@@ -121,7 +128,7 @@ impl Target {
             let [(host, port)] = &hosts[..] else { return Err("one host and port is allowed") };
             Place::One(format!("{tls}://{login}{host}:{port}/{database}"))
         };
-        Ok(Self { place, hash_tag, plain })
+        Ok(Self { place, hash_tag, plain, caching })
     }
 }
 
@@ -190,7 +197,7 @@ mod tests {
             ("redis-cluster://h/1", "a cluster has no databases"),
             ("redis-sentinel://h", "a sentinel is asked for a master: ?master=NAME"),
             ("redis://h?plain=2", "a choice after ? is yes or no"),
-            ("redis://h?x", "after ? there may be hash_tag and plain, for sentinels master"),
+            ("redis://h?x", "after ? there may be hash_tag, plain, caching, for sentinels master"),
         ] {
             match Target::parse(url) {
                 Err(ConnectError::BadUrl { why: said, .. }) => assert_eq!(said, why, "{url}"),

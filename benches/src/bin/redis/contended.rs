@@ -18,7 +18,10 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     report.cell(&format!("One lock among {CLIENTS} clients"));
     let (redis, runtime, sample) = (Process::redis()?, wide_runtime()?, args.time(1500));
     let mut contest = Contest::default();
-    let ours = enter(&mut contest, &runtime, &redis, Kind::Ours, sample)?;
+    let ours = [
+        ("", enter(&mut contest, &runtime, &redis, Kind::Ours, sample)?),
+        ("with caching: ", enter(&mut contest, &runtime, &redis, Kind::Cached, sample)?),
+    ];
     let mut peers = Vec::new();
     for (kind, name, waits) in PEERS {
         let ids = enter(&mut contest, &runtime, &redis, kind, sample)?;
@@ -32,33 +35,38 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     });
     peers.push(("redis-py's Lock (tries every 100 ms, its default)".to_owned(), python));
     let rounds = contest.run(args.rounds(7))?;
-    for (name, peer) in peers {
-        let (turns, longest) =
-            (format!("turns against {name}"), format!("longest wait: how much less than {name}"));
-        let peer = match peer {
-            Ok(peer) => peer,
-            Err(why) => {
-                report.absent(&turns, &why, Target::AtLeast(2.0));
-                report.absent(&longest, &why, Target::AtLeast(10.0));
-                continue;
-            }
-        };
-        report.row(Row {
-            what: turns,
-            ours: rate(rounds.median(ours[0])),
-            beside: rate(rounds.median(peer[0])),
-            result: Some(rounds.ratio(ours[0], peer[0])),
-            unit: TIMES,
-            target: Target::AtLeast(2.0),
-        });
-        report.row(Row {
-            what: longest,
-            ours: time(rounds.median(ours[1])),
-            beside: time(rounds.median(peer[1])),
-            result: Some(rounds.ratio(peer[1], ours[1])),
-            unit: TIMES,
-            target: Target::AtLeast(10.0),
-        });
+    for (how, ours) in ours {
+        for (name, peer) in &peers {
+            let what = [
+                format!("{how}turns a second against {name}"),
+                format!("{how}longest wait: how much less than {name}"),
+            ];
+            let targets = [Target::AtLeast(2.0), Target::AtLeast(10.0)];
+            let peer = match peer {
+                Ok(peer) => peer,
+                Err(why) => {
+                    what.iter().zip(targets).for_each(|(what, to)| report.absent(what, why, to));
+                    continue;
+                }
+            };
+            let [turns, longest] = what;
+            report.row(Row {
+                what: turns,
+                ours: rate(rounds.median(ours[0])),
+                beside: rate(rounds.median(peer[0])),
+                result: Some(rounds.ratio(ours[0], peer[0])),
+                unit: TIMES,
+                target: targets[0],
+            });
+            report.row(Row {
+                what: longest,
+                ours: time(rounds.median(ours[1])),
+                beside: time(rounds.median(peer[1])),
+                result: Some(rounds.ratio(peer[1], ours[1])),
+                unit: TIMES,
+                target: targets[1],
+            });
+        }
     }
     Ok(())
 }

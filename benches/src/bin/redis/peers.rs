@@ -15,6 +15,8 @@ use crate::timing::Stop;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ours,
+    /// With caching.
+    Cached,
     SetNx,
     Rslock,
     Model,
@@ -45,10 +47,11 @@ impl Client {
     pub(crate) async fn connect(kind: Kind, redis: &Process, at: usize) -> Result<Self, String> {
         let value = format!("client-{at}");
         Ok(match kind {
-            Kind::Ours => {
-                let options = Options::new().lease(LEASE).caching(false);
+            Kind::Ours | Kind::Cached => {
+                let options = Options::new().lease(LEASE).caching(kind == Kind::Cached);
                 let locks = options.connect(&crate::url(redis)).await.map_err(say)?;
-                Self::Ours(locks.record("bench", "ours").map_err(say)?)
+                let id = if kind == Kind::Cached { "cached" } else { "ours" };
+                Self::Ours(locks.record("bench", id).map_err(say)?)
             }
             Kind::SetNx => Self::SetNx(Redis::connect(redis.address).await?, value),
             Kind::Rslock => Self::Rslock(LockManager::new(vec![crate::url(redis)])),

@@ -1,5 +1,5 @@
 //! One suite of behaviours against every kind of service: inside the process, over TCP, over a Unix
-//! socket, on Redis.
+//! socket, on Redis without and with caching.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +35,12 @@ macro_rules! suite {
             $(#[tokio::test]
             async fn $name() {
                 crate::suite::$name(&crate::Service::redis().await).await;
+            })*
+        }
+        mod redis_cached {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::redis_cached().await).await;
             })*
         }
     };

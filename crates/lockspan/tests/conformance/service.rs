@@ -63,4 +63,10 @@ impl Service {
         let (url, _running) = (redis.url(), Running::Redis(redis));
         Self { url, caches: false, finds_circles: false, _running }
     }
+
+    /// The same, and nodes keep what they have until another wants it.
+    pub(crate) async fn redis_cached() -> Self {
+        let redis = Self::redis().await;
+        Self { url: format!("{}?caching", redis.url), caches: true, ..redis }
+    }
 }
