@@ -36,9 +36,11 @@ impl Ear {
     /// The peer says this, in this order, in a session.
     pub fn hear(&self, session: SessionId, messages: impl IntoIterator<Item = ToNode>) {
         if let Some(node) = self.0.upgrade() {
-            node.hear(
-                messages.into_iter().map(|message| (session, Event::Node(message))).collect(),
-            );
+            let heard = messages.into_iter().map(|message| (session, Event::Node(message)));
+            node.hear(heard.collect());
+            if node.habits.caching && node.is_crowded() {
+                node.bell.notify_one();
+            }
         }
     }
 

@@ -149,14 +149,7 @@ impl Desk {
                 // A word may be about what the next answer will change, never the other way round.
                 Some((number, word)) = heard.recv() => self.word(number, word),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
-                Some(work) = told.recv() => {
-                    self.work(work);
-                    // Who has just given a record back may want the next: both go together.
-                    tokio::task::yield_now().await;
-                    while let Ok(work) = told.try_recv() {
-                        self.work(work);
-                    }
-                }
+                Some(work) = told.recv() => self.work(work),
             }
         }
     }

@@ -1,4 +1,6 @@
-//! One lock that goes round among clients which all want it, with nothing to do while they have it.
+//! One lock among clients which all want it: once with nothing to do while they have it and between
+//! two turns, where one that polls can keep it for itself by being the first to try again; and once
+//! with some work under the lock and twice as much without it, where it has to go round.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::Args;
 use crate::contest::{Contest, Id};
-use crate::peers::{Client, Kind, PEERS};
+use crate::peers::{Client, Kind, PEERS, rest};
 use crate::process::Process;
 use crate::python;
 use crate::report::{Report, Row, TIMES, Target, rate, time};
@@ -14,27 +16,37 @@ use crate::timing::{wide_runtime, workers};
 
 const CLIENTS: usize = 8;
 
+/// What a client does with the lock, and before it wants it again.
+type Work = (Duration, Duration);
+
 pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
-    report.cell(&format!("One lock among {CLIENTS} clients"));
-    let (redis, runtime, sample) = (Process::redis()?, wide_runtime()?, args.time(1500));
+    report.cell(&format!("One lock among {CLIENTS} clients that want it again at once"));
+    measure(args, report, (Duration::ZERO, Duration::ZERO))?;
+    report.cell(&format!("One lock among {CLIENTS} clients: 1 ms with it, 2 ms without it"));
+    measure(args, report, (Duration::from_millis(1), Duration::from_millis(2)))
+}
+
+fn measure(args: &Args, report: &mut Report, work: Work) -> Result<(), String> {
+    let (redis, runtime, sample) = (Process::redis()?, wide_runtime()?, args.time(800));
     let mut contest = Contest::default();
     let ours = [
-        ("", enter(&mut contest, &runtime, &redis, Kind::Ours, sample)?),
-        ("with caching: ", enter(&mut contest, &runtime, &redis, Kind::Cached, sample)?),
+        ("", enter(&mut contest, &runtime, &redis, Kind::Ours, (work, sample))?),
+        ("with caching: ", enter(&mut contest, &runtime, &redis, Kind::Cached, (work, sample))?),
     ];
     let mut peers = Vec::new();
     for (kind, name, waits) in PEERS {
-        let ids = enter(&mut contest, &runtime, &redis, kind, sample)?;
+        let ids = enter(&mut contest, &runtime, &redis, kind, (work, sample))?;
         peers.push((format!("{name} ({waits})"), Ok(ids)));
     }
     let has_python = python::measure::<1>(&redis, "cycle", Duration::from_millis(1), &[]);
     let python = has_python.map(|_| {
-        let clients = [CLIENTS.to_string()];
+        let seconds = |time: Duration| time.as_secs_f64().to_string();
+        let more = [CLIENTS.to_string(), seconds(work.0), seconds(work.1)];
         let redis = &redis;
-        contest.enter_many(move || python::measure(redis, "contended", sample, &clients))
+        contest.enter_many(move || python::measure(redis, "contended", sample, &more))
     });
     peers.push(("redis-py's Lock (tries every 100 ms, its default)".to_owned(), python));
-    let rounds = contest.run(args.rounds(7))?;
+    let rounds = contest.run(args.rounds(5))?;
     for (how, ours) in ours {
         for (name, peer) in &peers {
             let what = [
@@ -78,7 +90,7 @@ fn enter<'a>(
     runtime: &'a Runtime,
     redis: &Process,
     kind: Kind,
-    sample: Duration,
+    ((hold, pause), sample): (Work, Duration),
 ) -> Result<[Id; 2], String> {
     let mut clients = Vec::new();
     for at in 0..CLIENTS {
@@ -91,13 +103,14 @@ fn enter<'a>(
                 let (mut turns, mut longest) = (0_u64, Duration::ZERO);
                 while !stop.is_over() {
                     let start = Instant::now();
-                    match client.turn(Some(&stop)).await? {
+                    match client.turn(hold, Some(&stop)).await? {
                         Some(waited) => {
                             turns += 1;
                             longest = longest.max(waited);
                         }
                         None => longest = longest.max(start.elapsed()),
                     }
+                    rest(pause).await;
                 }
                 Ok((turns, longest))
             }

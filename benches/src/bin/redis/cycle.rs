@@ -75,7 +75,7 @@ fn enter_ours<'a>(
             let mut cycles = 0_u32;
             let nanos = of_cycles(sample, async || {
                 cycles += 1;
-                client.turn(None).await.map(drop)
+                client.turn(Duration::ZERO, None).await.map(drop)
             })
             .await?;
             let calls = stats::scripts(&mut look).await?.calls - before;
@@ -93,6 +93,7 @@ fn enter(
     let runtime = lone_runtime()?;
     let mut client = runtime.block_on(Client::connect(kind, redis, 0))?;
     Ok(contest.enter(move || {
-        runtime.block_on(of_cycles(sample, async || client.turn(None).await.map(drop)))
+        runtime
+            .block_on(of_cycles(sample, async || client.turn(Duration::ZERO, None).await.map(drop)))
     }))
 }

@@ -1,4 +1,4 @@
-"""redis-py's Lock: `cycle PORT SECONDS` or `contended PORT SECONDS CLIENTS`."""
+"""redis-py's Lock: `cycle PORT SECONDS` or `contended PORT SECONDS CLIENTS HOLD PAUSE`."""
 
 import multiprocessing
 import sys
@@ -21,7 +21,7 @@ def cycle(port, seconds):
     print((now - start) / count * 1e9)
 
 
-def client(port, seconds, gate, results):
+def client(port, seconds, hold, pause, gate, results):
     held = lock(port)
     held.redis.ping()
     gate.wait()
@@ -30,14 +30,18 @@ def client(port, seconds, gate, results):
         got = held.acquire(blocking_timeout=start + seconds - asked)
         longest = max(longest, time.perf_counter() - asked)
         if got:
+            if hold:
+                time.sleep(hold)
             held.release()
             count += 1
+        if pause:
+            time.sleep(pause)
     results.put((count, longest))
 
 
-def contended(port, seconds, clients):
+def contended(port, seconds, clients, hold, pause):
     gate, results = multiprocessing.Barrier(clients), multiprocessing.SimpleQueue()
-    arguments = (port, seconds, gate, results)
+    arguments = (port, seconds, hold, pause, gate, results)
     all_of_them = [multiprocessing.Process(target=client, args=arguments) for _ in range(clients)]
     for one in all_of_them:
         one.start()
@@ -52,4 +56,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "cycle":
         cycle(port, seconds)
     else:
-        contended(port, seconds, int(sys.argv[4]))
+        contended(port, seconds, int(sys.argv[4]), float(sys.argv[5]), float(sys.argv[6]))

@@ -59,13 +59,19 @@ impl Client {
         })
     }
 
-    /// Waits for the lock, and gives it back at once. How long it waited, unless it is over before.
-    pub(crate) async fn turn(&mut self, stop: Option<&Stop>) -> Result<Option<Duration>, String> {
+    /// Waits for the lock, and gives it back after a time. How long it waited, unless it is over
+    /// before.
+    pub(crate) async fn turn(
+        &mut self,
+        hold: Duration,
+        stop: Option<&Stop>,
+    ) -> Result<Option<Duration>, String> {
         let start = Instant::now();
         match self {
             Self::Ours(record) => {
                 let held = record.write().await.map_err(say)?;
                 let waited = start.elapsed();
+                rest(hold).await;
                 drop(held);
                 return Ok(Some(waited));
             }
@@ -73,6 +79,7 @@ impl Client {
                 match manager.lock("bench:rslock", LEASE).await {
                     Ok(lock) => {
                         let waited = start.elapsed();
+                        rest(hold).await;
                         manager.unlock(&lock).await;
                         return Ok(Some(waited));
                     }
@@ -90,6 +97,7 @@ impl Client {
                     tokio::time::sleep(POLL).await;
                 }
                 let waited = start.elapsed();
+                rest(hold).await;
                 redis.unlock("bench:set_nx", value).await?;
                 Ok(Some(waited))
             }
@@ -101,10 +109,18 @@ impl Client {
                     tokio::time::sleep(POLL).await;
                 }
                 let waited = start.elapsed();
+                rest(hold).await;
                 model.unlock("bench:model", value).await?;
                 Ok(Some(waited))
             }
         }
+    }
+}
+
+/// Does nothing for a time, and not even that if there is none.
+pub(crate) async fn rest(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
     }
 }
 
