@@ -73,7 +73,7 @@ impl Client {
                 let waited = start.elapsed();
                 rest(hold).await;
                 drop(held);
-                return Ok(Some(waited));
+                Ok(Some(waited))
             }
             Self::Rslock(manager) => loop {
                 match manager.lock("bench:rslock", LEASE).await {

@@ -1,5 +1,6 @@
 //! What Redis refuses, each with its own words; and nothing is believed held that is not.
 
+use std::io::Read as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -136,7 +137,14 @@ impl Endless {
     fn run(redis: &Redis) -> Self {
         let mut command = Command::new("redis-cli");
         command.args(["-p", &redis.port.to_string(), "EVAL", "while true do end", "0"]);
-        Self(command.stdout(Stdio::null()).spawn().unwrap())
+        Self(command.stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// What Redis told whoever sent it, when it was over.
+    fn said(mut self) -> String {
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        said
     }
 }
 
@@ -165,7 +173,9 @@ async fn a_redis_that_is_busy_says_so_and_is_waited_for() {
         }
     });
     assert_eq!(cli(&redis, &["SCRIPT", "KILL"]), "OK");
-    drop(endless);
+    // By these words we know what has happened, if it happens to ours.
+    let said = endless.said();
+    assert!(said.contains("Script killed by user"), "{said}");
     drop(soon(waiting).await.unwrap());
     emptied(&redis).await;
 }
