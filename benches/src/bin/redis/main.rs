@@ -56,7 +56,7 @@ Options:
   --smoke          everything once and very short; its numbers mean nothing
   --help           print this
 
-redis-py is measured with the Python that LOCKSPAN_PYTHON names (`cargo xtask test tools` makes one).
+redis-py is measured with the Python that LOCKSPAN_PYTHON names; `cargo xtask test tools` makes one.
 ";
 
 /// Measures one cell.
