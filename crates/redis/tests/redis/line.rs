@@ -12,9 +12,9 @@ use crate::world::{Doomed, cli, emptied, keys, node, record, soon, until};
 const WRITERS: &str = "lockspan:writers:invoice:42";
 const READERS: &str = "lockspan:readers:invoice:42";
 
-/// Nobody looks again in time: it takes the words.
+/// Nobody looks again in time, and no lease ends: it takes the words.
 pub(crate) fn calm() -> Options {
-    Options::new().recheck(Duration::from_secs(600))
+    Options::new().recheck(Duration::from_secs(600)).lease(Duration::from_secs(600))
 }
 
 fn waiting(redis: &Redis) -> (String, String) {
