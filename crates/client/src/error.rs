@@ -26,6 +26,8 @@ pub enum LockError {
     Refused(Box<AcquireRefusal>),
     /// The server refused the session.
     NoSession(Box<SessionRefusal>),
+    /// What keeps the locks is not a lock server of ours, and is in trouble.
+    Trouble(Box<Trouble>),
     /// This node has as many records as it may.
     TooManyRecords(Box<WantRefusal>),
     /// The connection was closed by [`Locks::close`](crate::Locks::close).
@@ -65,6 +67,7 @@ impl fmt::Display for LockError {
             Self::Lost => f.write_str("the lease ended while the record was held"),
             Self::Refused(why) => write!(f, "the server refused: {why}"),
             Self::NoSession(why) => write!(f, "the server opens no session: {why}"),
+            Self::Trouble(why) => why.fmt(f),
             Self::TooManyRecords(why) => write!(f, "{why}"),
             Self::Closed => f.write_str("the connection to the lock service was closed"),
         }
@@ -72,6 +75,49 @@ impl fmt::Display for LockError {
 }
 
 impl std::error::Error for LockError {}
+
+/// What is wrong with the store that keeps the locks, such as a Redis.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// For a program.
+    pub kind: TroubleKind,
+    /// For a person: what is wrong, what to do, and what the store said.
+    pub said: String,
+}
+
+/// The kinds of trouble that a store can be in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TroubleKind {
+    /// The connection is lost, or there is no answer in time.
+    Unreachable,
+    /// Another server takes over, and is not there yet.
+    FailOver,
+    /// The server is a replica that takes no writes.
+    ReadOnly,
+    /// The server has no memory left.
+    OutOfMemory,
+    /// The server is busy with somebody's script, or with loading its data.
+    Busy,
+    /// Our script was killed.
+    Killed,
+    /// The user may not do what locks need.
+    NoPermission,
+    /// The user or the password is wrong or missing.
+    NoAuthentication,
+    /// The keys of one record are in different slots of a cluster.
+    CrossSlot,
+    /// The cluster does not serve the record's slot.
+    ClusterDown,
+    /// Something else.
+    Other,
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said)
+    }
+}
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -116,7 +162,7 @@ impl fmt::Display for ConnectError {
             Self::BadUrl { url, why } => write!(
                 f,
                 "\"{url}\" is no address of a lock service: {why}; it is one of \
-                 memory:  local:  lockspan://HOST:PORT  unix:///PATH"
+                 memory:  local:  lockspan://HOST:PORT  unix:///PATH  redis://HOST:PORT"
             ),
             Self::BadOption { what } | Self::Local { what } => f.write_str(what),
             Self::Unreachable { address, source } => {

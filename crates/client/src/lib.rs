@@ -22,6 +22,7 @@
 //! | `line` | who waits for a record here, and what is needed from the server |
 //! | `node` | the protocol's cache between the lines and the way to the server |
 //! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
+//! | `peer` | the way for other crates: whoever stands in for the server |
 //! | `task` | the background task: hears, reconnects, keeps the time |
 //! | `local` | the service of this user, started when it is needed |
 
@@ -39,6 +40,7 @@ mod locks;
 mod memory;
 mod node;
 mod options;
+mod peer;
 mod places;
 mod record;
 mod stats;
@@ -50,13 +52,14 @@ mod url;
 mod way;
 
 pub use acquire::{Acquire, Upgrade};
-pub use error::{CloseUnknown, ConnectError, LockError};
+pub use error::{CloseUnknown, ConnectError, LockError, Trouble, TroubleKind};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
 pub use locks::Locks;
 pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
 pub use options::Options;
+pub use peer::{Ear, Peer};
 pub use record::Record;
 pub use stats::Stats;
 pub use url::DEFAULT_PORT;
@@ -65,6 +68,14 @@ pub use url::DEFAULT_PORT;
 /// the default [`Options`].
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     Options::new().connect(url).await
+}
+
+/// Runs a connecting future for a program without an async runtime, on the thread that looks after
+/// such connections.
+pub fn connect_in_background(
+    connecting: impl Future<Output = Result<Locks, ConnectError>> + Send + 'static,
+) -> Result<Locks, ConnectError> {
+    task::connect_in_background(connecting)
 }
 
 /// Connects for a program without an async runtime.

@@ -402,6 +402,15 @@ impl Node {
         });
     }
 
+    /// Refuses whoever waits for a record, which is then not wanted any more.
+    pub(crate) fn refuse_record(&self, name: &Name, why: &LockError) {
+        self.with_core(|node, core, wakes| {
+            let entry = node.entries.get(name);
+            lock(&entry.line).refuse(why, |_| true, wakes);
+            node.settle_entry(core, &entry, false, wakes);
+        });
+    }
+
     fn refuse_all(&self, core: &mut Core, why: &LockError, wakes: &mut Vec<Waker>) {
         for entry in self.entries.which(|_| true) {
             lock(&entry.line).refuse(why, |_| true, wakes);

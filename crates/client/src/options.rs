@@ -38,7 +38,7 @@ pub struct Options {
     caching: bool,
     idle: Duration,
     max_cached: usize,
-    try_for: Duration,
+    pub(crate) try_for: Duration,
     name: String,
 }
 
@@ -132,11 +132,7 @@ impl Options {
         let target = Target::parse(url)?;
         let config = self.config()?;
         let habits = self.habits();
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ConnectError::Local {
-            what: "there is no tokio runtime to look after the connection: \
-                   call this in one, or use blocking_connect"
-                .to_owned(),
-        })?;
+        let runtime = task::runtime()?;
         let node = match target {
             Target::Memory(name) => {
                 let way = Way::Memory(Seat::take(&name));
@@ -168,25 +164,15 @@ impl Options {
     /// own.
     pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
         let url = url.to_owned();
-        task::background().map_err(|why| ConnectError::Local {
-            what: format!("no thread could be started to look after the connection: {why}"),
-        })?;
-        let runtime = task::background().expect("it was there a moment ago");
-        let (send, receive) = std::sync::mpsc::sync_channel(1);
-        runtime.spawn(async move {
-            let _ = send.send(self.connect(&url).await);
-        });
-        receive.recv().unwrap_or_else(|_| {
-            Err(ConnectError::Local { what: "the thread behind the connection ended".to_owned() })
-        })
+        task::connect_in_background(async move { self.connect(&url).await })
     }
 
-    fn habits(&self) -> Habits {
+    pub(crate) fn habits(&self) -> Habits {
         let &Self { caching, idle, max_cached, margin, .. } = self;
         Habits { caching, idle, max_cached, margin }
     }
 
-    fn config(&self) -> Result<Config, ConnectError> {
+    pub(crate) fn config(&self) -> Result<Config, ConnectError> {
         if self.lease < Duration::from_millis(10) {
             return Err(ConnectError::BadOption {
                 what: format!("a lease of {:?} is too short; 10 ms is the least", self.lease),

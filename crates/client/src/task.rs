@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use crate::clock;
 use crate::error::{CloseUnknown, ConnectError};
 use crate::local;
+use crate::locks::Locks;
 use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream::Stream;
@@ -44,6 +45,31 @@ pub(crate) fn background() -> io::Result<Handle> {
         .enable_all()
         .build()?;
     Ok(RUNTIME.get_or_init(|| runtime).handle().clone())
+}
+
+/// The runtime that a connection is made in, which looks after it from then on.
+pub(crate) fn runtime() -> Result<Handle, ConnectError> {
+    Handle::try_current().map_err(|_| ConnectError::Local {
+        what: "there is no tokio runtime to look after the connection: \
+               call this in one, or use blocking_connect"
+            .to_owned(),
+    })
+}
+
+/// Connects on the thread for programs without a runtime.
+pub(crate) fn connect_in_background(
+    connecting: impl Future<Output = Result<Locks, ConnectError>> + Send + 'static,
+) -> Result<Locks, ConnectError> {
+    let runtime = background().map_err(|why| ConnectError::Local {
+        what: format!("no thread could be started to look after the connection: {why}"),
+    })?;
+    let (send, receive) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        let _ = send.send(connecting.await);
+    });
+    receive.recv().unwrap_or_else(|_| {
+        Err(ConnectError::Local { what: "the thread behind the connection ended".to_owned() })
+    })
 }
 
 /// How to call the server.
@@ -179,7 +205,7 @@ fn read(stream: &Stream, heard: &mut BytesMut) -> io::Result<Read> {
 fn outbox(node: &Node) -> Option<&Outbox> {
     match &node.way {
         Way::Stream(outbox) => Some(outbox),
-        Way::Memory(_) => None,
+        Way::Memory(_) | Way::Peer(_) => None,
     }
 }
 
@@ -218,6 +244,22 @@ pub(crate) async fn attend(node: Arc<Node>) {
         sweep(node, &mut swept);
     }
     seat.flush(node);
+}
+
+/// Looks after a node whose server is played by a peer.
+pub(crate) async fn attend_peer(node: Arc<Node>) {
+    let Attended(node) = &Attended(node);
+    let Way::Peer(peer) = &node.way else { return };
+    let mut swept = Instant::now();
+    while !node.is_ended.load(Ordering::Acquire) {
+        let next = node.tick();
+        tokio::select! {
+            () = node.bell.notified() => {}
+            () = sleep(until(next)) => {}
+        }
+        sweep(node, &mut swept);
+    }
+    peer.close();
 }
 
 /// Looks after a node whose server is somewhere else.
@@ -356,15 +398,10 @@ async fn farewell(outbox: &Outbox, stream: &Stream) -> io::Result<()> {
 /// Ends the session, and waits until the server has heard it.
 pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
     node.close();
-    let Some(outbox) = outbox(node) else { return Ok(()) };
-    // Commands are worked off in order: the answer to this one says that the end was heard.
-    let mut ping = BytesMut::new();
-    put_command(&[b"PING"], &mut ping);
-    if !outbox.put_bytes(&ping) {
-        return Err(CloseUnknown);
-    }
-    if outbox.write() {
-        node.bell.notify_one();
+    match &node.way {
+        Way::Memory(_) => return Ok(()),
+        Way::Peer(peer) => peer.close(),
+        Way::Stream(outbox) => ping(node, outbox)?,
     }
     let patience = {
         let _runtime = node.runtime.enter();
@@ -374,4 +411,17 @@ pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
         () = node.confirmed.notified() => Ok(()),
         () = patience => Err(CloseUnknown),
     }
+}
+
+fn ping(node: &Node, outbox: &Outbox) -> Result<(), CloseUnknown> {
+    // Commands are worked off in order: the answer to this one says that the end was heard.
+    let mut ping = BytesMut::new();
+    put_command(&[b"PING"], &mut ping);
+    if !outbox.put_bytes(&ping) {
+        return Err(CloseUnknown);
+    }
+    if outbox.write() {
+        node.bell.notify_one();
+    }
+    Ok(())
 }

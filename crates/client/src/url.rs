@@ -54,7 +54,9 @@ impl Target {
                 tcp(host).map(Self::Server).map_err(bad)
             }
             "lockspans" => Err(bad("TLS is not there yet")),
-            "redis" | "rediss" => Err(bad("locks on Redis are not there yet")),
+            "redis" | "rediss" => {
+                Err(bad("locks on Redis are in the crates lockspan and lockspan-redis"))
+            }
             _ => Err(bad("the scheme is unknown")),
         }
     }

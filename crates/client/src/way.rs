@@ -1,4 +1,5 @@
-//! The way to the server: a connection that comes and goes, or a service inside this process.
+//! The way to the server: a connection that comes and goes, a service inside this process, or a
+//! peer that stands in for one.
 //!
 //! Messages are put while the core is held, so they leave in the order in which the cache decided
 //! them. Whoever has put some flushes afterwards, with nothing held: a thread writes to the socket
@@ -16,6 +17,7 @@ use lockspan_wire::put_tell;
 use crate::entry::lock;
 use crate::memory::Seat;
 use crate::node::Node;
+use crate::peer::Peer;
 use crate::stream::Stream;
 
 /// How messages get to the server.
@@ -23,6 +25,7 @@ use crate::stream::Stream;
 pub(crate) enum Way {
     Stream(Outbox),
     Memory(Seat),
+    Peer(Box<dyn Peer>),
 }
 
 impl Way {
@@ -31,6 +34,7 @@ impl Way {
         match self {
             Self::Stream(outbox) => outbox.put(session, &message),
             Self::Memory(seat) => seat.put(session, message),
+            Self::Peer(peer) => peer.tell(session, message),
         }
     }
 
@@ -43,6 +47,7 @@ impl Way {
                 seat.flush(node);
                 false
             }
+            Self::Peer(_) => false,
         }
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
-//! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host  unix:///path
+//! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host  redis://host
 //! let invoice = locks.record("invoice", "42")?;
 //! let held = invoice.write().await?;
 //! println!("the store may refuse tokens below {}", held.token());
@@ -28,10 +28,15 @@
 //! assert_eq!(*lock.read(), 2);
 //! ```
 //!
+//! With the feature `redis`, which is there unless it is switched off, [`connect`] takes `redis://`
+//! and its relatives too: locks on a Redis that is already there.
+//!
 //! With the feature `serde`, a lock is serialized as the value inside it.
 #![forbid(unsafe_code)]
 
 pub use lockspan_client::*;
+#[cfg(feature = "redis")]
+pub use lockspan_redis::{Options, blocking_connect, connect};
 pub use lockspan_thread as thread;
 
 /// README's examples, which compile and run with the documentation tests.

@@ -205,5 +205,8 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
         .run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin service -- --smoke").run()?;
+    Cmd::new("cargo run --release -p lockspan-benches --bin redis -- --smoke")
+        .env("LOCKSPAN_PYTHON", workspace.python())
+        .run()?;
     passed("each comparison once, tiny; its numbers mean nothing")
 }

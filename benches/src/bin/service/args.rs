@@ -3,22 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `--help` prints.
-pub(crate) const HELP: &str = "\
-Measures the lock service beside its peers.
-
-Usage: cargo run --release -p lockspan-benches --bin service -- [OPTIONS]
-
-Options:
-  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, command
-  --rounds N       rounds of every comparison
-  --seconds S      length of one sample
-  --lockspan PATH  the binary whose `lockspan run` is measured; without it, that cell is not
-  --out FILE       write the tables there as well
-  --smoke          everything once and very short; its numbers mean nothing
-  --help           print this
-";
-
 /// What the command line asks for.
 pub(crate) enum Job {
     Help,
@@ -34,6 +18,8 @@ pub(crate) struct Args {
     pub(crate) cells: Vec<String>,
     pub(crate) lockspan: Option<PathBuf>,
     pub(crate) out: Option<PathBuf>,
+    /// A file of this name with the date before it, beside the other results.
+    pub(crate) record: Option<String>,
     rounds: Option<usize>,
     seconds: Option<f64>,
 }
@@ -53,6 +39,7 @@ impl Job {
                 "--cells" => args.cells = value()?.split(',').map(str::to_owned).collect(),
                 "--lockspan" => args.lockspan = Some(value()?.into()),
                 "--out" => args.out = Some(value()?.into()),
+                "--record" => args.record = Some(value()?),
                 "--rounds" => args.rounds = Some(number(&word, &value()?)?),
                 "--seconds" => args.seconds = Some(number(&word, &value()?)?),
                 _ => return Err(format!("unknown option '{word}'; try --help")),
@@ -66,6 +53,17 @@ impl Job {
 }
 
 impl Args {
+    /// Where the tables are written, if they are; results are kept in a folder of this name.
+    pub(crate) fn file(&self, results: &str) -> Option<PathBuf> {
+        let named = self.record.as_ref().map(|name| {
+            let date = std::process::Command::new("date").args(["-u", "+%F"]).output();
+            let date = date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned());
+            let file = format!("{}-{name}.md", date.unwrap_or_default());
+            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(results).join(file)
+        });
+        self.out.clone().or(named)
+    }
+
     /// Rounds of a comparison that has `default` of them.
     pub(crate) fn rounds(&self, default: usize) -> usize {
         self.rounds.unwrap_or(if self.smoke { 1 } else { default })

@@ -30,6 +30,23 @@ use std::process::ExitCode;
 use args::{Args, Job};
 use report::Report;
 
+/// What `--help` prints.
+const HELP: &str = "\
+Measures the lock service beside its peers.
+
+Usage: cargo run --release -p lockspan-benches --bin service -- [OPTIONS]
+
+Options:
+  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, command
+  --rounds N       rounds of every comparison
+  --seconds S      length of one sample
+  --lockspan PATH  the binary whose `lockspan run` is measured; without it, that cell is not
+  --out FILE       write the tables there as well
+  --record NAME    write them to results-service/<date>-NAME.md
+  --smoke          everything once and very short; its numbers mean nothing
+  --help           print this
+";
+
 /// Measures one cell.
 type Cell = fn(&Args, &mut Report) -> Result<(), String>;
 
@@ -57,7 +74,7 @@ fn main() -> ExitCode {
 fn run() -> Result<(), String> {
     match Job::parse(std::env::args().skip(1))? {
         Job::Help => {
-            print!("{}", args::HELP);
+            print!("{HELP}");
             Ok(())
         }
         Job::Child(words) => child::run(&words),
@@ -72,13 +89,18 @@ fn measure(args: &Args) -> Result<(), String> {
         return Err(format!("there is no cell '{cell}'; there are {names}"));
     }
     process::raise_open_files();
-    let mut report = Report::begin(args.smoke);
+    let mut report = Report::begin(
+        "The lock service beside its peers",
+        "Redis keeps nothing on disk here; etcd writes to it.",
+        &[("redis-server", "--version"), ("etcd", "--version")],
+        args.smoke,
+    );
     for (name, cell) in CELLS {
         if args.cells.is_empty() || args.cells.iter().any(|chosen| chosen == name) {
             cell(args, &mut report).map_err(|why| format!("{name}: {why}"))?;
         }
     }
-    report.finish(args.out.as_deref())
+    report.finish(args.file("results-service").as_deref())
 }
 
 /// An error as text, for people.

@@ -39,20 +39,21 @@ pub(crate) struct Report {
 pub(crate) const TIMES: &str = " x";
 
 impl Report {
-    pub(crate) fn begin(smoke: bool) -> Self {
+    /// Peers are told by what these programs say about their versions.
+    pub(crate) fn begin(title: &str, note: &str, peers: &[(&str, &str)], smoke: bool) -> Self {
         let mut report = Self { text: String::new(), missed: 0, unmeasured: 0 };
-        report.put("# The lock service beside its peers\n");
+        report.put(&format!("# {title}\n"));
         if smoke {
             report.put("A smoke run: its numbers mean nothing.\n");
         }
         let kernel = first_line("/proc/sys/kernel/osrelease");
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let redis = version("redis-server", "--version");
-        let (etcd, load) = (version("etcd", "--version"), first_line("/proc/loadavg"));
+        let peers: Vec<_> = peers.iter().map(|(program, flag)| version(program, flag)).collect();
+        let (peers, load) = (peers.join("; "), first_line("/proc/loadavg"));
         report.put(&format!(
-            "Linux {kernel}, {cores} processors, load before: {load}. Peers: {redis}; {etcd}.\n\
+            "Linux {kernel}, {cores} processors, load before: {load}. Peers: {peers}.\n\
              Medians of interleaved rounds; a ratio is taken inside each round, its lowest and \
-             highest stand behind it. Redis keeps nothing on disk here; etcd writes to it.\n"
+             highest stand behind it. {note}\n"
         ));
         report
     }

@@ -2,16 +2,29 @@
 
 use lockspan_server::{Address, Config, Data, Server};
 
+use crate::redis_server::Redis;
+
 /// A service that no other test uses. It ends with this.
 pub(crate) struct Service {
     pub(crate) url: String,
-    _running: Option<(Server, tempfile::TempDir)>,
+    /// What is not used stays on the node until somebody wants it.
+    pub(crate) caches: bool,
+    /// Owners that wait for each other over several nodes are told so.
+    pub(crate) finds_circles: bool,
+    _running: Running,
+}
+
+#[expect(dead_code, reason = "it is kept for as long as the test needs it")]
+enum Running {
+    Nothing,
+    Server(Server, tempfile::TempDir),
+    Redis(Redis),
 }
 
 impl Service {
     /// Inside this process.
     pub(crate) fn memory(name: &str) -> Self {
-        Self { url: format!("memory:{name}"), _running: None }
+        Self::ours(format!("memory:{name}"), Running::Nothing)
     }
 
     /// On a free port.
@@ -37,6 +50,23 @@ impl Service {
             Address::Tcp(address) => format!("lockspan://{address}"),
             Address::Unix(path) => format!("unix://{}", path.display()),
         };
-        Self { url, _running: Some((server, folder)) }
+        Self::ours(url, Running::Server(server, folder))
+    }
+
+    fn ours(url: String, running: Running) -> Self {
+        Self { url, caches: true, finds_circles: true, _running: running }
+    }
+
+    /// A Redis on a free port.
+    pub(crate) async fn redis() -> Self {
+        let redis = Redis::start(&[]).await;
+        let (url, _running) = (redis.url(), Running::Redis(redis));
+        Self { url, caches: false, finds_circles: false, _running }
+    }
+
+    /// The same, and nodes keep what they have until another wants it.
+    pub(crate) async fn redis_cached() -> Self {
+        let redis = Self::redis().await;
+        Self { url: format!("{}?caching", redis.url), caches: true, ..redis }
     }
 }

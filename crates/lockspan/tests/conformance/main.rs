@@ -1,8 +1,11 @@
 //! One suite of behaviours against every kind of service: inside the process, over TCP, over a Unix
-//! socket.
+//! socket, on Redis without and with caching.
 
 #![forbid(unsafe_code)]
 
+#[path = "../../../redis/tests/redis/server.rs"]
+#[expect(dead_code, reason = "the tests of Redis alone need more of it")]
+mod redis_server;
 mod service;
 mod suite;
 
@@ -28,6 +31,18 @@ macro_rules! suite {
                 crate::suite::$name(&crate::Service::unix().await).await;
             })*
         }
+        mod redis {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::redis().await).await;
+            })*
+        }
+        mod redis_cached {
+            $(#[tokio::test]
+            async fn $name() {
+                crate::suite::$name(&crate::Service::redis_cached().await).await;
+            })*
+        }
     };
 }
 
@@ -48,5 +63,9 @@ suite! {
     owners_of_one_node_that_wait_in_a_circle_are_told_so,
     closing_loses_guards_and_ends_waits,
     bad_names_are_refused,
+    tokens_of_writers_rise_and_readers_have_the_last,
+    a_writer_is_not_starved_by_readers_nor_they_by_writers,
+    waiting_writers_of_two_nodes_take_turns,
+    what_is_held_by_a_node_that_is_gone_is_free,
     threads_without_a_runtime_exclude_each_other,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, Options, Owner, Record};
+use lockspan::{LockError, Locks, Options, Owner, Record};
 use tokio::time::timeout;
 
 use crate::Service;
@@ -17,6 +17,8 @@ async fn nodes(service: &Service) -> (Locks, Locks) {
 }
 
 async fn node(service: &Service, options: Options) -> Locks {
+    // On Redis it takes the words of others: nobody looks for itself in time.
+    let options = options.recheck(Duration::from_secs(600));
     options.connect(&service.url).await.unwrap()
 }
 
@@ -37,7 +39,13 @@ pub(crate) async fn a_cached_record_is_taken_again_without_a_message(service: &S
         drop(record.write().await.unwrap());
         drop(record.read().await.unwrap());
     }
-    assert_eq!((locks.stats().told, before.acquires), (before.told, 1));
+    let after = locks.stats();
+    if service.caches {
+        assert_eq!((after.told, before.acquires), (before.told, 1));
+    } else {
+        // What is not answered for long is asked for once more.
+        assert!(after.acquires >= 201, "each turn is asked for: {}", after.acquires);
+    }
 }
 
 pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Service) {
@@ -47,7 +55,7 @@ pub(crate) async fn the_other_node_gets_what_this_one_has_cached(service: &Servi
     drop(first);
     let second = soon(record(&other).write_owned()).await.unwrap();
     assert!(second.token() > token);
-    assert_eq!(one.stats().revokes, 1);
+    assert_eq!(one.stats().revokes, u64::from(service.caches));
 }
 
 pub(crate) async fn a_task_that_never_waits_does_not_keep_a_cached_record(service: &Service) {
@@ -133,10 +141,10 @@ pub(crate) async fn nobody_is_in_beside_a_writer(service: &Service) {
 }
 
 pub(crate) async fn threads_without_a_runtime_exclude_each_other(service: &Service) {
-    let url = service.url.clone();
+    let (url, caches) = (service.url.clone(), service.caches);
     // The threads block, and the server of this test runs in our runtime.
     let threads = tokio::task::spawn_blocking(move || {
-        let locks = lockspan_client::blocking_connect(&url).unwrap();
+        let locks = lockspan::blocking_connect(&url).unwrap();
         let record = locks.record("invoice", "1").unwrap();
         let inside = AtomicU32::new(0);
         std::thread::scope(|scope| {
@@ -151,7 +159,8 @@ pub(crate) async fn threads_without_a_runtime_exclude_each_other(service: &Servi
                 });
             }
         });
-        assert_eq!(locks.stats().acquires, 1);
+        // Where nothing is cached, whoever leaves last before another comes gives it back.
+        assert!(!caches || locks.stats().acquires == 1);
     });
     soon(threads).await.unwrap();
 }
@@ -169,7 +178,9 @@ pub(crate) async fn a_wait_that_is_dropped_leaves_the_line(service: &Service) {
 }
 
 pub(crate) async fn try_fetches_what_another_node_has_cached_and_does_not_use(service: &Service) {
-    let (one, other) = nodes(service).await;
+    let one = node(service, Options::new()).await;
+    // So long that it is not a matter of luck.
+    let other = node(service, Options::new().try_for(SOON)).await;
     drop(soon(record(&one).write_owned()).await.unwrap());
     let there = record(&other);
     assert!(soon(there.try_write()).await.unwrap().is_some());
@@ -193,14 +204,24 @@ pub(crate) async fn a_reader_is_upgraded_and_the_second_upgrader_refused(service
     }
     let Err((local, why)) = soon(local.upgrade()).await else { panic!("two upgraders here") };
     assert_eq!(why, LockError::UpgradeConflict);
-    let Err((beside, why)) = soon(beside.upgrade()).await else { panic!("two upgraders") };
+    // Of two nodes, whoever comes to the server first is the one to wait.
+    let mut second = Box::pin(beside.upgrade());
+    let (refused, waiting) = soon(async {
+        tokio::select! {
+            refused = &mut upgrade => (refused, second),
+            refused = &mut second => (refused, upgrade),
+        }
+    })
+    .await;
+    let Err((kept, why)) = refused else { panic!("two upgraders") };
     assert_eq!(why, LockError::UpgradeConflict);
-    assert!(beside.is_valid() && local.is_valid(), "they go on reading");
-    drop((beside, local));
-    let writer = soon(upgrade).await.unwrap();
+    assert!(kept.is_valid() && local.is_valid(), "they go on reading");
+    drop((kept, local));
+    let writer = soon(waiting).await.unwrap();
     assert!(writer.token() > before);
     let reader = writer.downgrade();
     drop(soon(there.read()).await.unwrap());
+    drop(soon(here.read()).await.unwrap());
     assert!(reader.is_valid());
 }
 
@@ -220,7 +241,8 @@ pub(crate) async fn without_caching_a_release_goes_back_at_once(service: &Servic
     for _ in 0..10 {
         drop(soon(record.write()).await.unwrap());
     }
-    assert_eq!((locks.stats().acquires, locks.stats().records), (10, 0));
+    let stats = locks.stats();
+    assert!(stats.acquires >= 10 && stats.records == 0, "{stats:?}");
 }
 
 pub(crate) async fn idle_records_go_back_and_so_do_those_beyond_the_number(service: &Service) {
@@ -247,6 +269,15 @@ pub(crate) async fn owners_that_wait_in_a_circle_are_told_so(service: &Service) 
     let y = soon(other.record("y", "1").unwrap().write_owned()).await.unwrap();
     let mut first = tokio::spawn(one.record("y", "1").unwrap().write_owned());
     let mut second = tokio::spawn(other.record("x", "1").unwrap().write_owned());
+    if !service.finds_circles {
+        // Then such a wait ends by its time alone.
+        let waits = timeout(Duration::from_millis(200), &mut first).await;
+        assert!(waits.is_err() && !second.is_finished(), "they wait for each other");
+        first.abort();
+        drop(x);
+        drop(soon(second).await.unwrap().unwrap());
+        return drop(y);
+    }
     let (refused, waiting, held) = soon(async {
         tokio::select! {
             refused = &mut first => (refused, second, x),
@@ -291,7 +322,7 @@ pub(crate) async fn closing_loses_guards_and_ends_waits(service: &Service) {
     assert!(matches!(record_of(&second).write_owned().await, Err(LockError::Closed)));
 }
 
-fn record_of(held: &lockspan_client::OwnedWriteGuard) -> Record {
+fn record_of(held: &lockspan::OwnedWriteGuard) -> Record {
     held.record().clone()
 }
 
@@ -300,4 +331,88 @@ pub(crate) async fn bad_names_are_refused(service: &Service) {
     assert!(one.record("a:b", "1").is_err() && one.record("", "1").is_err());
     assert!(one.record("a", "").is_err() && one.record("a", "x".repeat(512)).is_err());
     assert!(one.record("a", "b:c").is_ok());
+}
+
+pub(crate) async fn tokens_of_writers_rise_and_readers_have_the_last(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let mut last = soon(record(&one).write_owned()).await.unwrap().token();
+    for turn in 0..20 {
+        let (writer, reader) = if turn % 2 == 0 { (&other, &one) } else { (&one, &other) };
+        let token = soon(record(writer).write_owned()).await.unwrap().token();
+        assert!(token > last, "{token} after {last}");
+        let read = soon(record(reader).read_owned()).await.unwrap().token();
+        assert!(read >= token, "{read} is read after {token} was written");
+        last = token;
+    }
+}
+
+/// Readers of two nodes come and go so that there is always one; the writer of a third waits for no
+/// more than those who were there, and then the readers have their turn again.
+pub(crate) async fn a_writer_is_not_starved_by_readers_nor_they_by_writers(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let third = node(service, Options::new()).await;
+    let (stop, began) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut tasks = Vec::new();
+    for locks in [&one, &one, &other, &other] {
+        let (record, stop, began) = (record(locks), Arc::clone(&stop), Arc::clone(&began));
+        tasks.push(tokio::spawn(async move {
+            while stop.load(Ordering::SeqCst) == 0 {
+                let held = record.read().await.unwrap();
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                drop(held);
+                began.fetch_add(1, Ordering::SeqCst);
+            }
+        }));
+    }
+    let writer = record(&third);
+    for turn in 1..=20 {
+        // Whoever reads has come back in between.
+        soon(async {
+            while began.load(Ordering::SeqCst) < 4 * turn {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        drop(soon(writer.write()).await.unwrap());
+    }
+    stop.store(1, Ordering::SeqCst);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+}
+
+pub(crate) async fn waiting_writers_of_two_nodes_take_turns(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let order = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let mut tasks = Vec::new();
+    for (name, locks) in [("one", &one), ("other", &other)] {
+        for _ in 0..20 {
+            let (record, order) = (record(locks), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let held = record.write().await.unwrap();
+                order.lock().unwrap().push(name);
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                drop(held);
+            }));
+        }
+    }
+    tokio::task::yield_now().await;
+    drop(held);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    let order = order.lock().unwrap();
+    let changes = order.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    // Neither has all of its turns before the other: the stay of a node is bounded.
+    assert!(changes >= 4, "{order:?}");
+}
+
+pub(crate) async fn what_is_held_by_a_node_that_is_gone_is_free(service: &Service) {
+    let (one, other) = nodes(service).await;
+    let held = soon(record(&one).write_owned()).await.unwrap();
+    let waiting = tokio::spawn(record(&other).write_owned());
+    drop(held);
+    drop(one);
+    drop(soon(waiting).await.unwrap().unwrap());
 }

@@ -1,0 +1,99 @@
+//! One client takes one lock that nobody else wants, and gives it back.
+
+use std::time::Duration;
+
+use crate::args::Args;
+use crate::contest::{Contest, Id};
+use crate::peers::{Client, Kind, PEERS};
+use crate::process::Process;
+use crate::report::{Report, Row, TIMES, Target, time};
+use crate::timing::{lone_runtime, of_cycles};
+use crate::{python, stats};
+
+pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
+    report.cell("One client, nobody else: acquire and release");
+    let (redis, sample) = (Process::redis()?, args.time(200));
+    let mut contest = Contest::default();
+    let [ours, calls] = enter_ours(&mut contest, &redis, sample)?;
+    let mut peers = Vec::new();
+    for (kind, name, _) in PEERS {
+        peers.push((kind, name, Ok(enter(&mut contest, &redis, kind, sample)?)));
+    }
+    let has_python = python::measure::<1>(&redis, "cycle", Duration::from_millis(1), &[]);
+    let python = has_python.map(|_| {
+        contest.enter(|| python::measure(&redis, "cycle", sample, &[]).map(|[nanos]| nanos))
+    });
+    peers.push((Kind::Ours, "redis-py's Lock", python));
+    let cached = enter(&mut contest, &redis, Kind::Cached, sample)?;
+    let rounds = contest.run(args.rounds(9))?;
+    for (kind, name, peer) in peers {
+        let target = if kind == Kind::SetNx { Target::AtLeast(0.8) } else { Target::Open };
+        let what = format!("cycles a second against {name}");
+        match peer {
+            Err(why) => report.absent(&what, &why, target),
+            Ok(peer) => report.row(Row {
+                what,
+                ours: time(rounds.median(ours)),
+                beside: time(rounds.median(peer)),
+                result: Some(rounds.ratio(peer, ours)),
+                unit: TIMES,
+                target,
+            }),
+        }
+    }
+    report.row(Row {
+        what: "scripts that Redis was sent for a cycle".to_owned(),
+        ours: String::new(),
+        beside: "each a round trip; nothing else was sent".to_owned(),
+        result: Some(rounds.of(|round| (round(calls) * 100.0).round() / 100.0)),
+        unit: "",
+        target: Target::AtMost(2.0),
+    });
+    report.row(Row {
+        what: "with caching: how much less a cycle takes".to_owned(),
+        ours: time(rounds.median(cached)),
+        beside: format!("{} without", time(rounds.median(ours))),
+        result: Some(rounds.ratio(ours, cached)),
+        unit: TIMES,
+        target: Target::Open,
+    });
+    Ok(())
+}
+
+/// Enters ours: the nanoseconds of a cycle, and how many scripts it took.
+fn enter_ours<'a>(
+    contest: &mut Contest<'a>,
+    redis: &Process,
+    sample: Duration,
+) -> Result<[Id; 2], String> {
+    let runtime = lone_runtime()?;
+    let mut client = runtime.block_on(Client::connect(Kind::Ours, redis, 0))?;
+    let mut look = runtime.block_on(stats::connect(redis))?;
+    Ok(contest.enter_many(move || {
+        runtime.block_on(async {
+            let before = stats::scripts(&mut look).await?.calls;
+            let mut cycles = 0_u32;
+            let nanos = of_cycles(sample, async || {
+                cycles += 1;
+                client.turn(Duration::ZERO, None).await.map(drop)
+            })
+            .await?;
+            let calls = stats::scripts(&mut look).await?.calls - before;
+            Ok([nanos, calls / f64::from(cycles)])
+        })
+    }))
+}
+
+fn enter(
+    contest: &mut Contest<'_>,
+    redis: &Process,
+    kind: Kind,
+    sample: Duration,
+) -> Result<Id, String> {
+    let runtime = lone_runtime()?;
+    let mut client = runtime.block_on(Client::connect(kind, redis, 0))?;
+    Ok(contest.enter(move || {
+        runtime
+            .block_on(of_cycles(sample, async || client.turn(Duration::ZERO, None).await.map(drop)))
+    }))
+}

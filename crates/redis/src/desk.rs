@@ -1,0 +1,467 @@
+//! The desk plays the lock server for one node: it turns what the node says into scripts, and what
+//! Redis answers into what a server would say.
+//!
+//! A task owns it, so that everything has one order. Calls for one record go over one connection in
+//! the order in which they are made. Each lock has one identifier for all of its life, and every
+//! script may be called again with it: what became of a call whose answer was lost is seen by
+//! calling again, and until then nothing is believed. A lock that is over is `leaving` until Redis
+//! has heard it, or its lease is over.
+//!
+//! The lease: the node counts it from when it sent a keep-alive. That is answered when every
+//! identifier that was there at that moment has been renewed; those that come later have a later
+//! end anyway.
+
+use std::collections::{BTreeMap, HashMap};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use lockspan_client::{Ear, LockError, Trouble};
+use lockspan_protocol::{
+    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, Term, Ticket, ToNode, ToServer,
+};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::alarms::{Alarms, Due, jittered};
+use crate::claim::{Claim, Leaving, Retry};
+use crate::identity::Identity;
+use crate::keys::Keys;
+use crate::link::{Dial, Link, Word};
+use crate::peer::{Done, Mouth, Work};
+use crate::script::{Call, Op};
+use crate::trouble::trouble;
+
+/// Longer than any process.
+const FOR_EVER: Duration = Duration::from_secs(86_400 * 36_500);
+/// How long the end of a node may take beyond its leases.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// The choices that the desk has to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    pub(crate) caching: bool,
+    pub(crate) hash_tag: bool,
+    pub(crate) plain: bool,
+    pub(crate) recheck: Duration,
+    pub(crate) patience: Duration,
+}
+
+/// One round of renewing all identifiers, for a keep-alive that is not answered yet.
+#[derive(Debug)]
+pub(crate) struct Renewal {
+    /// The keep-alive's number.
+    number: u64,
+    since: Instant,
+    /// How many identifiers are not renewed yet.
+    left: usize,
+}
+
+type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Done> + Send>>>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) ear: Ear,
+    me: Identity,
+    pub(crate) settings: Settings,
+    dial: Arc<Dial>,
+    mouth: Mouth,
+    /// The connection; none while there is none.
+    pub(crate) link: Option<Link>,
+    /// The number of the connection, or of the one that comes next.
+    pub(crate) number: u64,
+    calls: Calls,
+    pub(crate) session: Option<SessionId>,
+    pub(crate) lease: Duration,
+    /// When the last keep-alive came that was answered.
+    pub(crate) alive: Instant,
+    pub(crate) claims: HashMap<Record, Claim>,
+    pub(crate) leaving: BTreeMap<u64, Leaving>,
+    /// By the numbers of rounds: one that was begun again is another.
+    pub(crate) renewals: BTreeMap<u64, Renewal>,
+    rounds: u64,
+    pub(crate) alarms: Alarms,
+    /// Why there is no connection.
+    pub(crate) last_trouble: Option<Trouble>,
+    /// How long to wait before connecting again; nothing once Redis has done something for us.
+    pub(crate) pause: Duration,
+    /// The connection that is being made has ended already.
+    pub(crate) is_stillborn: bool,
+    /// The node is at its end; by then so is the desk.
+    closing: Option<Instant>,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        ear: Ear,
+        me: Identity,
+        settings: Settings,
+        dial: Dial,
+        link: Link,
+        mouth: Mouth,
+    ) -> Self {
+        Self {
+            ear,
+            me,
+            settings,
+            dial: Arc::new(dial),
+            mouth,
+            link: Some(link),
+            number: 0,
+            calls: Calls::new(),
+            session: None,
+            lease: Duration::ZERO,
+            alive: Instant::now(),
+            claims: HashMap::new(),
+            leaving: BTreeMap::new(),
+            renewals: BTreeMap::new(),
+            rounds: 0,
+            alarms: Alarms::default(),
+            last_trouble: None,
+            pause: Duration::ZERO,
+            is_stillborn: false,
+            closing: None,
+        }
+    }
+
+    /// Works until the node is at its end and Redis has heard it.
+    pub(crate) async fn run(
+        mut self,
+        mut told: UnboundedReceiver<Work>,
+        mut heard: UnboundedReceiver<(u64, Word)>,
+    ) {
+        loop {
+            if let Some(late) = self.closing {
+                if self.leaving.is_empty() {
+                    return self.ear.closed();
+                }
+                if late <= Instant::now() {
+                    return;
+                }
+            }
+            let next = [self.alarms.next(), self.closing].into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                () = rung(next) => self.ring(),
+                // A word may be about what the next answer will change, never the other way round.
+                Some((number, word)) = heard.recv() => self.word(number, word),
+                Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
+                Some(work) = told.recv() => self.work(work),
+            }
+        }
+    }
+
+    fn work(&mut self, work: Work) {
+        match work {
+            Work::Told(session, message) => self.told(session, message),
+            Work::Close => {
+                self.end_session();
+                self.closing.get_or_insert_with(|| Instant::now() + FAREWELL);
+            }
+            Work::Linked(number, link) => self.linked(number, link),
+            Work::Unlinked(why) => self.last_trouble = Some(trouble(&why)),
+        }
+    }
+
+    fn told(&mut self, session: SessionId, message: ToServer) {
+        if let ToServer::Open { ttl, .. } = message {
+            if self.session != Some(session) {
+                self.end_session();
+                self.session = Some(session);
+                self.alive = Instant::now();
+            }
+            self.lease = ttl;
+            // It never ends: what Redis forgets is told for each record. No token is below it.
+            let term = Term { groups: GroupSet::ALL, epoch: Epoch::NONE };
+            return self.say(ToNode::Opened { terms: vec![term] });
+        }
+        if self.session != Some(session) {
+            return;
+        }
+        match message {
+            ToServer::KeepAlive { number } => self.keep_alive(number),
+            ToServer::Close => self.end_session(),
+            ToServer::Acquire { record, mode, seq, upgrade, .. } => {
+                self.acquire(record, mode, seq, upgrade);
+            }
+            ToServer::Release { record, seq, keep } | ToServer::Cancel { record, seq, keep } => {
+                self.release(record, seq, keep);
+            }
+            // Redis has no graph of who waits for whom, and nothing is asserted again.
+            _ => {}
+        }
+    }
+
+    /// Tells the node.
+    pub(crate) fn say(&self, message: ToNode) {
+        if let Some(session) = self.session {
+            self.ear.hear(session, [message]);
+        }
+    }
+
+    fn acquire(&mut self, record: Record, mode: Mode, seq: Seq, upgrade: bool) {
+        let claim = self.claims.get_mut(&record);
+        match claim {
+            Some(claim) if claim.seq == seq || claim.upgrade == Some(seq) => {
+                // It was asked before.
+                if claim.pending.is_none() {
+                    let (mode, token) = (claim.mode, claim.token);
+                    self.say(ToNode::Granted { record, seq, mode, token, give_back: None });
+                } else if claim.is_queued {
+                    self.say(queued(record, seq));
+                }
+            }
+            // What was cancelled may yet be done, and would undo this.
+            Some(claim) if upgrade && claim.is_held() && claim.is_doubtful => {
+                self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
+            }
+            // A downgrade that is under way comes first.
+            Some(claim) if upgrade && claim.is_held() && claim.mode == Mode::Read => {
+                claim.upgrade = Some(seq);
+                claim.pending = Some(Op::Upgrade);
+                self.ask(&record);
+            }
+            _ if upgrade => {
+                self.say(ToNode::Refused { record, seq, why: AcquireRefusal::NotHeld });
+            }
+            _ => {
+                self.leave(&record);
+                let keys = Arc::new(Keys::of(&record, self.settings.hash_tag));
+                self.claims.insert(record.clone(), Claim::new(seq, mode, keys));
+                self.ask(&record);
+            }
+        }
+    }
+
+    fn release(&mut self, record: Record, seq: Seq, keep: Option<Seq>) {
+        let Some(claim) = self.claims.get_mut(&record) else { return };
+        if claim.seq > seq {
+            return;
+        }
+        match keep {
+            Some(keep) if claim.is_held() => {
+                claim.seq = keep;
+                claim.upgrade = None;
+                claim.mode = Mode::Read;
+                claim.pending = Some(Op::Downgrade);
+                claim.is_queued = false;
+                claim.trouble = Retry::default();
+                self.alarms.unset(claim.alarm.take());
+                self.ask(&record);
+            }
+            _ => self.leave(&record),
+        }
+    }
+
+    /// Calls the script for what a claim has yet to reach.
+    pub(crate) fn ask(&mut self, record: &Record) {
+        let Some(claim) = self.claims.get_mut(record) else { return };
+        if let Some(op) = claim.pending {
+            let (count, keys) = (claim.count, Arc::clone(&claim.keys));
+            claim.was_sent |= self.link.is_some();
+            self.call(record, count, &keys, op, None);
+        }
+    }
+
+    /// Ends what we have at a record.
+    pub(crate) fn leave(&mut self, record: &Record) {
+        let Some(claim) = self.claims.remove(record) else { return };
+        self.alarms.unset(claim.alarm);
+        if !claim.was_sent {
+            return;
+        }
+        let op = claim.end();
+        self.end(record, claim.count, claim.keys, op);
+    }
+
+    /// Tells Redis that a lock is over, until it has heard it.
+    pub(crate) fn end(&mut self, record: &Record, count: u64, keys: Arc<Keys>, op: Op) {
+        self.call(record, count, &keys, op, None);
+        // Without leases it has to be heard, however long it takes.
+        let lease = if self.settings.plain { FOR_EVER } else { self.lease };
+        let leaving = Leaving {
+            keys,
+            record: record.clone(),
+            trouble: Retry::default(),
+            alarm: None,
+            until: Instant::now() + lease,
+        };
+        self.leaving.insert(count, leaving);
+    }
+
+    /// Ends everything.
+    fn end_session(&mut self) {
+        let records: Vec<Record> = self.claims.keys().cloned().collect();
+        records.iter().for_each(|record| self.leave(record));
+        self.renewals.clear();
+        self.session = None;
+    }
+
+    fn keep_alive(&mut self, number: u64) {
+        let is_under_way = self.renewals.values().any(|renewal| renewal.number == number);
+        if self.link.is_none() || is_under_way {
+            return;
+        }
+        self.rounds += 1;
+        let left = self.claims.len();
+        self.renewals.insert(self.rounds, Renewal { number, since: Instant::now(), left });
+        if left == 0 {
+            return self.renewed(self.rounds, 0);
+        }
+        self.renew_all(Some(self.rounds));
+    }
+
+    fn renew_all(&mut self, round: Option<u64>) {
+        let all = self.claims.iter();
+        let all: Vec<_> = all.map(|(r, c)| (r.clone(), c.count, Arc::clone(&c.keys))).collect();
+        for (record, count, keys) in all {
+            self.call(&record, count, &keys, Op::Renew, round);
+        }
+    }
+
+    /// So many more of a round's identifiers are renewed; with the last its keep-alive is answered.
+    pub(crate) fn renewed(&mut self, round: u64, identifiers: usize) {
+        let Some(renewal) = self.renewals.get_mut(&round) else { return };
+        renewal.left -= identifiers;
+        if renewal.left == 0 {
+            let number = renewal.number;
+            self.alive = self.alive.max(renewal.since);
+            self.renewals.retain(|_, renewal| renewal.number > number);
+            self.say(ToNode::Alive { number });
+        }
+    }
+
+    /// Calls a script.
+    pub(crate) fn call(
+        &mut self,
+        record: &Record,
+        count: u64,
+        keys: &Keys,
+        op: Op,
+        round: Option<u64>,
+    ) {
+        let identifier = self.me.identifier(count);
+        let call = Call {
+            op,
+            keys,
+            identifier: &identifier,
+            record: record.as_bytes(),
+            lease_micros: u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX),
+            plain: self.settings.plain,
+        };
+        let (link, record) = (self.number, record.clone());
+        let sent = Instant::now();
+        let done = move |result| Done { link, record, count, op, round, sent, result };
+        match &self.link {
+            Some(link) => {
+                let answer = link.call(&call);
+                self.calls.push(Box::pin(async move { done(Some(answer.await)) }));
+            }
+            None => self.calls.push(Box::pin(std::future::ready(done(None)))),
+        }
+    }
+
+    /// The connection with this number is of no use; the next is on its way.
+    pub(crate) fn unlink(&mut self, number: u64) {
+        if self.number != number || self.link.take().is_none() {
+            return;
+        }
+        self.number += 1;
+        self.is_stillborn = false;
+        let (dial, mouth, number) = (Arc::clone(&self.dial), self.mouth.clone(), self.number);
+        // A server that lets us connect and does nothing for us is not called in a hurry either.
+        let first = self.pause;
+        self.pause = next_pause(first);
+        tokio::spawn(async move {
+            let mut pause = first;
+            while !mouth.0.is_closed() {
+                sleep(jittered(pause)).await;
+                pause = next_pause(pause);
+                match dial.connect(number).await {
+                    Ok(link) => return mouth.say(Work::Linked(number, link)),
+                    Err(why) => mouth.say(Work::Unlinked(why)),
+                }
+            }
+        });
+    }
+
+    /// There is a connection again: whatever may have been lost is looked at.
+    fn linked(&mut self, number: u64, link: Link) {
+        tracing::debug!(number, "connected to Redis again");
+        (self.link, self.number, self.last_trouble) = (Some(link), number, None);
+        if std::mem::take(&mut self.is_stillborn) {
+            return self.unlink(number);
+        }
+        if self.session.is_some() && self.alive + self.lease <= Instant::now() {
+            self.say(ToNode::NoSession);
+            self.end_session();
+        }
+        self.look_again();
+        let ended: Vec<u64> = self.leaving.keys().copied().collect();
+        ended.into_iter().for_each(|count| self.leave_again(count));
+    }
+
+    /// Words may have been lost: asks for what we wait for, and whether we still hold what we hold.
+    pub(crate) fn look_again(&mut self) {
+        self.renew_all(None);
+        let asked = self.claims.iter_mut().filter(|(_, claim)| claim.pending.is_some());
+        let asked = asked.map(|(record, claim)| {
+            claim.is_doubtful |= claim.was_sent;
+            record.clone()
+        });
+        let asked: Vec<Record> = asked.collect();
+        asked.iter().for_each(|record| self.ask(record));
+    }
+
+    /// Says once more that a lock is over, whatever had become of it.
+    fn leave_again(&mut self, count: u64) {
+        let Some(leaving) = self.leaving.get(&count) else { return };
+        let (record, keys) = (leaving.record.clone(), Arc::clone(&leaving.keys));
+        self.call(&record, count, &keys, Op::Cancel, None);
+    }
+
+    fn ring(&mut self) {
+        let now = Instant::now();
+        while let Some(due) = self.alarms.rings(now) {
+            match due {
+                Due::Claim(record, count) => {
+                    if let Some(claim) = self.claims.get_mut(&record).filter(|c| c.count == count) {
+                        claim.alarm = None;
+                        self.ask(&record);
+                    }
+                }
+                Due::Leaving(count) => {
+                    if self.leaving.get(&count).is_some_and(|leaving| leaving.until <= now) {
+                        self.leaving.remove(&count);
+                    }
+                    self.leave_again(count);
+                }
+            }
+        }
+    }
+
+    /// Refuses whoever waits for a record here.
+    pub(crate) fn refuse(&self, record: &Record, why: Trouble) {
+        self.ear.refuse(record, &LockError::Trouble(Box::new(why)));
+    }
+}
+
+/// The pause after one between two attempts to connect.
+fn next_pause(pause: Duration) -> Duration {
+    (pause * 2).clamp(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+/// It waits in line. Its place is kept by Redis alone.
+pub(crate) fn queued(record: Record, seq: Seq) -> ToNode {
+    ToNode::Queued { record, seq, ticket: Ticket::default() }
+}
+
+async fn rung(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

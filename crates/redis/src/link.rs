@@ -1,0 +1,265 @@
+//! The connection to Redis: to one server, to the master that sentinels name, or to a cluster.
+//!
+//! What other nodes publish for us comes over the same connection where the server speaks RESP3,
+//! else over a second one.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo as _,
+    ProtocolVersion, PushInfo, PushKind, RedisError, ServerErrorKind, TlsMode, Value,
+};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::identity::ALL;
+use crate::script::{self, Call};
+use crate::url::Place;
+
+/// What comes without being asked for.
+#[derive(Debug)]
+pub(crate) enum Word {
+    /// Somebody has published this for us.
+    Said(Vec<u8>),
+    /// A connection has ended.
+    Gone,
+    /// The second connection, over which we hear, has ended.
+    Deaf,
+}
+
+/// Where words go, with the number of the connection over which they came.
+pub(crate) type Words = UnboundedSender<(u64, Word)>;
+
+/// A connection. Cheap to clone.
+#[derive(Clone)]
+pub(crate) enum Link {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.heals() { "Cluster" } else { "One" })
+    }
+}
+
+impl Link {
+    /// Whether it connects again by itself.
+    pub(crate) fn heals(&self) -> bool {
+        matches!(self, Self::Cluster(_))
+    }
+
+    async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
+        let value = match self {
+            Self::One(connection) => connection.send_packed_command(command).await?,
+            Self::Cluster(connection) => connection.req_packed_command(command).await?,
+        };
+        value.extract_error()
+    }
+
+    /// Calls a script. The request is on its way after the first poll of what this returns.
+    pub(crate) fn call(
+        &self,
+        call: &Call<'_>,
+    ) -> impl Future<Output = Result<Value, RedisError>> + Send + 'static {
+        let (short, long) = call.commands();
+        let mut link = self.clone();
+        async move {
+            match link.send(&short).await {
+                Err(why) if why.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    link.send(&long()).await
+                }
+                answered => answered,
+            }
+        }
+    }
+}
+
+/// How to connect.
+#[derive(Debug)]
+pub(crate) struct Dial {
+    pub(crate) place: Place,
+    /// Our own channel; none if we hear nothing.
+    pub(crate) channel: Option<String>,
+    /// How long an answer may take.
+    pub(crate) patience: Duration,
+    pub(crate) words: Words,
+}
+
+impl Dial {
+    /// Connects as the connection with this number.
+    pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
+        // Whoever accepts and says nothing must not be waited for.
+        let connecting = tokio::time::timeout(self.patience * 4, self.connect_and_load(number));
+        connecting.await.unwrap_or_else(|_| {
+            let kind = std::io::ErrorKind::TimedOut;
+            Err(RedisError::from(std::io::Error::new(kind, "it takes too long to connect")))
+        })
+    }
+
+    async fn connect_and_load(&self, number: u64) -> Result<Link, RedisError> {
+        let link = match self.connect_by(ProtocolVersion::RESP3, number).await {
+            Err(why) if has_no_resp3(&why) => self.connect_by(ProtocolVersion::RESP2, number).await,
+            connected => connected,
+        };
+        let mut link = link?;
+        for load in script::loads(self.channel.is_none()) {
+            match link.send(&load).await {
+                Err(why) if why.is_io_error() => return Err(why),
+                // Who may not load scripts brings them with the first call.
+                _ => {}
+            }
+        }
+        Ok(link)
+    }
+
+    async fn connect_by(&self, by: ProtocolVersion, number: u64) -> Result<Link, RedisError> {
+        match &self.place {
+            Place::One(url) => {
+                let info = url.as_str().into_connection_info()?;
+                let settings = info.redis_settings().clone().set_protocol(by);
+                let client = Client::open(info.set_redis_settings(settings))?;
+                self.connect_one(&client, by, number).await
+            }
+            Place::Sentinel { sentinels, master, login } => {
+                let client = find_master(sentinels, master, login, by).await?;
+                self.connect_one(&client, by, number).await
+            }
+            Place::Cluster(urls) => self.connect_cluster(urls, by, number).await,
+        }
+    }
+
+    async fn connect_one(
+        &self,
+        client: &Client,
+        by: ProtocolVersion,
+        number: u64,
+    ) -> Result<Link, RedisError> {
+        let mut config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(self.patience))
+            .set_response_timeout(Some(self.patience))
+            .set_pipeline_buffer_size(1024);
+        if by != ProtocolVersion::RESP2 {
+            config = config.set_push_sender(self.ear(number));
+        }
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        if let Some(channel) = &self.channel {
+            if by == ProtocolVersion::RESP2 {
+                self.listen_beside(client, channel, number).await?;
+            } else {
+                connection.subscribe(&[channel, ALL][..]).await?;
+            }
+        }
+        Ok(Link::One(connection))
+    }
+
+    async fn connect_cluster(
+        &self,
+        urls: &[String],
+        by: ProtocolVersion,
+        number: u64,
+    ) -> Result<Link, RedisError> {
+        let mut builder = ClusterClientBuilder::new(urls.iter().map(String::as_str))
+            .use_protocol(by)
+            .connection_timeout(self.patience)
+            .response_timeout(self.patience)
+            .retries(3);
+        if by != ProtocolVersion::RESP2 {
+            builder = builder.push_sender(self.ear(number));
+        }
+        let mut connection = builder.build()?.get_async_connection().await?;
+        if let Some(channel) = &self.channel {
+            if by == ProtocolVersion::RESP2 {
+                let mut listening = Ok(());
+                for url in urls {
+                    let client = Client::open(url.as_str())?;
+                    listening = self.listen_beside(&client, channel, number).await;
+                    if listening.is_ok() {
+                        break;
+                    }
+                }
+                listening?;
+            } else {
+                connection.subscribe(&[channel, ALL][..]).await?;
+            }
+        }
+        Ok(Link::Cluster(connection))
+    }
+
+    /// Hears what comes over a connection of RESP3.
+    fn ear(&self, number: u64) -> impl Fn(PushInfo) -> Result<(), ()> + Send + Sync + 'static {
+        let words = self.words.clone();
+        move |push| {
+            let word = match (push.kind, push.data.into_iter().nth(1)) {
+                (PushKind::Message, Some(Value::BulkString(said))) => Word::Said(said),
+                (PushKind::Disconnection, _) => Word::Gone,
+                _ => return Ok(()),
+            };
+            words.send((number, word)).map_err(drop)
+        }
+    }
+
+    /// Hears over a second connection.
+    async fn listen_beside(
+        &self,
+        client: &Client,
+        channel: &str,
+        number: u64,
+    ) -> Result<(), RedisError> {
+        let mut listener = client.get_async_pubsub().await?;
+        listener.subscribe(&[channel, ALL][..]).await?;
+        let words = self.words.clone();
+        tokio::spawn(async move {
+            let mut heard = listener.into_on_message();
+            loop {
+                let message = tokio::select! {
+                    message = heard.next() => message,
+                    () = words.closed() => return,
+                };
+                let word = message
+                    .map_or(Word::Deaf, |message| Word::Said(message.get_payload_bytes().to_vec()));
+                let is_gone = matches!(word, Word::Deaf);
+                if words.send((number, word)).is_err() || is_gone {
+                    return;
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Asks the sentinels where the master is.
+async fn find_master(
+    sentinels: &[(String, u16)],
+    master: &str,
+    login: &str,
+    by: ProtocolVersion,
+) -> Result<Client, RedisError> {
+    let addresses = sentinels.iter().map(|(host, port)| ConnectionAddr::Tcp(host.clone(), *port));
+    let login = login.into_connection_info()?;
+    let settings = login.redis_settings();
+    let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
+        .set_client_to_redis_protocol(by)
+        .set_client_to_redis_db(settings.db());
+    if let Some(user) = settings.username() {
+        builder = builder.set_client_to_redis_username(user);
+    }
+    if let Some(password) = settings.password() {
+        builder = builder.set_client_to_redis_password(password);
+    }
+    if matches!(login.addr(), ConnectionAddr::TcpTls { .. }) {
+        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
+    }
+    builder.build()?.async_get_client().await
+}
+
+/// Whether the server is too old for RESP3.
+fn has_no_resp3(why: &RedisError) -> bool {
+    let said = why.to_string();
+    why.code() == Some("NOPROTO") || said.contains("HELLO") || said.contains("resp3")
+}

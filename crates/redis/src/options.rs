@@ -1,0 +1,213 @@
+//! How to be connected.
+
+use std::time::Duration;
+
+use lockspan_client::{ConnectError, Handoff, Locks};
+
+use crate::desk::{Desk, Settings};
+use crate::identity::Identity;
+use crate::link::Dial;
+use crate::peer::Mouth;
+use crate::trouble::trouble;
+use crate::url::{self, Target};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Choices for a connection to any service: those of [`lockspan_client::Options`], and those for
+/// Redis. Each has a default that is good for most.
+#[derive(Clone, Debug)]
+pub struct Options {
+    common: lockspan_client::Options,
+    lease: Duration,
+    name: String,
+    caching: Option<bool>,
+    hash_tag: bool,
+    plain: bool,
+    recheck: Duration,
+    poll: Duration,
+    patience: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            common: lockspan_client::Options::new(),
+            lease: Duration::from_secs(10),
+            name: "lockspan".to_owned(),
+            caching: None,
+            hash_tag: false,
+            plain: false,
+            recheck: Duration::from_secs(2),
+            poll: Duration::from_millis(50),
+            patience: Duration::from_secs(3),
+        }
+    }
+
+    /// How long the server waits for a word from this node before it gives its records to others:
+    /// [`lockspan_client::Options::lease`].
+    #[must_use]
+    pub fn lease(self, lease: Duration) -> Self {
+        Self { lease, common: self.common.lease(lease), ..self }
+    }
+
+    /// [`lockspan_client::Options::margin`].
+    #[must_use]
+    pub fn margin(self, margin: Duration) -> Self {
+        Self { common: self.common.margin(margin), ..self }
+    }
+
+    /// [`lockspan_client::Options::stay`].
+    #[must_use]
+    pub fn stay(self, turns: u32, time: Duration) -> Self {
+        Self { common: self.common.stay(turns, time), ..self }
+    }
+
+    /// [`lockspan_client::Options::handoff`].
+    #[must_use]
+    pub fn handoff(self, handoff: Handoff) -> Self {
+        Self { common: self.common.handoff(handoff), ..self }
+    }
+
+    /// [`lockspan_client::Options::caching`]. On Redis it is off unless told: who follows the data
+    /// model by hand can't ask for what a node keeps, and waits until it was idle for long enough
+    /// ([`Options::idle`]).
+    #[must_use]
+    pub fn caching(self, caching: bool) -> Self {
+        Self { common: self.common.caching(caching), caching: Some(caching), ..self }
+    }
+
+    /// [`lockspan_client::Options::idle`].
+    #[must_use]
+    pub fn idle(self, idle: Duration) -> Self {
+        Self { common: self.common.idle(idle), ..self }
+    }
+
+    /// [`lockspan_client::Options::max_cached`].
+    #[must_use]
+    pub fn max_cached(self, max_cached: usize) -> Self {
+        Self { common: self.common.max_cached(max_cached), ..self }
+    }
+
+    /// [`lockspan_client::Options::try_for`].
+    #[must_use]
+    pub fn try_for(self, time: Duration) -> Self {
+        Self { common: self.common.try_for(time), ..self }
+    }
+
+    /// What the server's lists call this node; in Redis, how its identifiers begin.
+    #[must_use]
+    pub fn name(self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        Self { common: self.common.name(name.clone()), name, ..self }
+    }
+
+    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
+    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Not unless told;
+    /// `redis-cluster://` has it.
+    #[must_use]
+    pub fn hash_tag(self, hash_tag: bool) -> Self {
+        Self { hash_tag, ..self }
+    }
+
+    /// Redis: only the two keys of the data model, and nothing beside them: no leases, so what a
+    /// dead program held stays held; no line, but polling; no tokens, all are zero.
+    #[must_use]
+    pub fn plain(self, plain: bool) -> Self {
+        Self { plain, ..self }
+    }
+
+    /// Redis: how often who waits looks whether somebody has left who tells nobody: a person, or a
+    /// program that follows the data model by hand. At least a second; two unless told. Up to half
+    /// of it is added at random.
+    #[must_use]
+    pub fn recheck(self, recheck: Duration) -> Self {
+        Self { recheck, ..self }
+    }
+
+    /// Redis, with [`Options::plain`]: how often who waits tries again. 50 ms unless told.
+    #[must_use]
+    pub fn poll(self, poll: Duration) -> Self {
+        Self { poll, ..self }
+    }
+
+    /// Redis: for how long who waits goes on when Redis is not reached or is in trouble that may
+    /// pass, before the wait ends with
+    /// [`LockError::Trouble`](lockspan_client::LockError::Trouble). Three seconds unless told.
+    #[must_use]
+    pub fn patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
+    /// Connects. The connection is looked after by a task of the runtime that this is called in.
+    pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        if url::is_ours(url) {
+            let target = Target::parse(url)?;
+            self.connect_redis(target).await
+        } else {
+            self.common.connect(url).await
+        }
+    }
+
+    /// Connects for a program without a runtime: the connection is looked after by a thread of its
+    /// own.
+    pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
+        let url = url.to_owned();
+        lockspan_client::connect_in_background(async move { self.connect(&url).await })
+    }
+
+    async fn connect_redis(self, target: Target) -> Result<Locks, ConnectError> {
+        let bad = |what: &str| ConnectError::BadOption { what: what.to_owned() };
+        let plain = target.plain.unwrap_or(self.plain);
+        if self.recheck < Duration::from_secs(1) {
+            return Err(bad(
+                "to look again more than once a second costs Redis more than it helps",
+            ));
+        }
+        if [self.lease, self.recheck, self.poll, self.patience].iter().any(|time| *time > DAY) {
+            return Err(bad("lease, recheck, poll and patience are a day at most"));
+        }
+        if self.poll < Duration::from_millis(1) {
+            return Err(bad("to poll more than once a millisecond is not allowed"));
+        }
+        let me = Identity::draw(&self.name)?;
+        let (words, heard) = tokio::sync::mpsc::unbounded_channel();
+        let address = target.place.shown();
+        let dial = Dial {
+            place: target.place,
+            channel: (!plain).then(|| me.channel.clone()),
+            patience: (self.lease / 4).clamp(Duration::from_millis(100), Duration::from_secs(2)),
+            words,
+        };
+        let first = dial.connect(0).await.map_err(|why| {
+            let said = trouble(&why).said;
+            if why.is_io_error() {
+                let source = std::io::Error::other(said);
+                ConnectError::Unreachable { address, source }
+            } else {
+                ConnectError::Refused { address, said }
+            }
+        })?;
+        let caching = !plain && self.caching.or(target.caching).unwrap_or(false);
+        let settings = Settings {
+            caching,
+            hash_tag: target.hash_tag.unwrap_or(self.hash_tag),
+            plain,
+            recheck: if plain { self.poll } else { self.recheck },
+            patience: self.patience,
+        };
+        let (mouth, told) = Mouth::new();
+        let ours = mouth.clone();
+        self.common.caching(caching).connect_to(move |ear| {
+            tokio::spawn(Desk::new(ear, me, settings, dial, first, ours).run(told, heard));
+            Box::new(mouth)
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! What Redis refuses or fails to do, in words for the person who has to do something about it.
+
+use lockspan_client::{Trouble, TroubleKind};
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+
+/// What an error means.
+pub(crate) fn trouble(why: &RedisError) -> Trouble {
+    let kind = kind(why);
+    Trouble { kind, said: format!("{}; Redis said: {}", advice(kind), said(why)) }
+}
+
+/// What the server said, without what the client library makes of it.
+fn said(why: &RedisError) -> String {
+    match (why.code(), why.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => why.to_string(),
+    }
+}
+
+fn kind(why: &RedisError) -> TroubleKind {
+    let text = || why.to_string();
+    match why.kind() {
+        ErrorKind::Server(ServerErrorKind::ReadOnly) => return TroubleKind::ReadOnly,
+        ErrorKind::Server(ServerErrorKind::NoPerm) => return TroubleKind::NoPermission,
+        ErrorKind::Server(ServerErrorKind::CrossSlot) => return TroubleKind::CrossSlot,
+        ErrorKind::Server(
+            ServerErrorKind::ClusterDown
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::TryAgain,
+        )
+        | ErrorKind::ClusterConnectionNotFound => return TroubleKind::ClusterDown,
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => return TroubleKind::Busy,
+        ErrorKind::Server(ServerErrorKind::MasterDown)
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::NoValidReplicasFoundBySentinel => return TroubleKind::FailOver,
+        ErrorKind::AuthenticationFailed => return TroubleKind::NoAuthentication,
+        ErrorKind::Io => return TroubleKind::Unreachable,
+        _ => {}
+    }
+    match why.code() {
+        Some("OOM") => TroubleKind::OutOfMemory,
+        Some("BUSY") => TroubleKind::Busy,
+        Some("NOAUTH" | "WRONGPASS") => TroubleKind::NoAuthentication,
+        Some("UNKILLABLE") => TroubleKind::Busy,
+        Some("NOREPLICAS") => TroubleKind::FailOver,
+        _ if text().contains("Script killed") || text().contains("killed by user") => {
+            TroubleKind::Killed
+        }
+        _ if text().contains("CROSSSLOT") || text().contains("hash to the same slot") => {
+            TroubleKind::CrossSlot
+        }
+        _ if why.is_connection_dropped() || why.is_timeout() || why.is_connection_refusal() => {
+            TroubleKind::Unreachable
+        }
+        _ => TroubleKind::Other,
+    }
+}
+
+fn advice(kind: TroubleKind) -> &'static str {
+    match kind {
+        TroubleKind::Unreachable => {
+            "the connection to Redis is lost or gives no answer; is it running, and reached by \
+             this address?"
+        }
+        TroubleKind::FailOver => {
+            "Redis has no master at the moment, or one without replicas: a fail-over is under way; \
+             try again later"
+        }
+        TroubleKind::ReadOnly => {
+            "this Redis is a read-only replica: a fail-over is under way, or the URL names a \
+             replica instead of the master"
+        }
+        TroubleKind::OutOfMemory => {
+            "Redis has no memory left for another lock (maxmemory); free some, or allow more"
+        }
+        TroubleKind::Busy => {
+            "Redis is busy with somebody's script or with loading its data; try again later"
+        }
+        TroubleKind::Killed => {
+            "our script was killed by somebody (SCRIPT KILL); nothing was changed by it"
+        }
+        TroubleKind::NoPermission => {
+            "the Redis user may not do what locks need: +evalsha +eval +subscribe +publish and the \
+             commands of the scripts, ~readlock:* ~writelock:* ~lockspan:* and &lockspan:*"
+        }
+        TroubleKind::NoAuthentication => {
+            "Redis does not know this user and password; they belong in the URL: \
+             redis://USER:PASSWORD@HOST"
+        }
+        TroubleKind::CrossSlot => {
+            "the keys of the record are in different slots of this Redis Cluster; connect with \
+             hash_tag, or with redis-cluster://, which has it, and begin no datatype with }"
+        }
+        TroubleKind::ClusterDown => {
+            "the Redis Cluster does not serve the slot of this record at the moment, or it is a \
+             cluster and the URL does not say so: redis-cluster://"
+        }
+        _ => "Redis refused",
+    }
+}
+
+/// Whether it may pass by itself, so that trying again for a while makes sense.
+pub(crate) fn may_pass(kind: TroubleKind) -> bool {
+    matches!(
+        kind,
+        TroubleKind::Unreachable
+            | TroubleKind::FailOver
+            | TroubleKind::ReadOnly
+            | TroubleKind::Busy
+            | TroubleKind::ClusterDown
+    )
+}
+
+/// Whether it is about one record, while all else may be in order: a key that somebody has given
+/// another type, or that we may not touch.
+pub(crate) fn is_about_the_record(kind: TroubleKind) -> bool {
+    matches!(kind, TroubleKind::NoPermission | TroubleKind::CrossSlot | TroubleKind::Other)
+}
+
+/// Whether the connection is of no use any more. A replica may have been the master when we
+/// connected.
+pub(crate) fn is_broken(why: &RedisError) -> bool {
+    let kind = kind(why);
+    why.is_unrecoverable_error()
+        || matches!(kind, TroubleKind::Unreachable | TroubleKind::ReadOnly | TroubleKind::FailOver)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What Redis 7 says, word for word; 6 and earlier put the second word before it.
+    #[test]
+    fn what_can_hardly_be_brought_about_is_called_by_its_name_too() {
+        for (said, kind) in [
+            (
+                "-ERR Error running script (call to f_5c): @user_script:1: Script killed by user \
+                 with SCRIPT KILL...\r\n",
+                TroubleKind::Killed,
+            ),
+            ("-ERR Script killed by user with SCRIPT KILL.\r\n", TroubleKind::Killed),
+            ("-UNKILLABLE Sorry the script already executed write commands\r\n", TroubleKind::Busy),
+            ("-NOREPLICAS Not enough good replicas to write.\r\n", TroubleKind::FailOver),
+            ("-TRYAGAIN Multiple keys request during rehashing\r\n", TroubleKind::ClusterDown),
+            ("-MISCONF Redis is configured to save RDB snapshots\r\n", TroubleKind::Other),
+        ] {
+            let value = redis::parse_redis_value(said.as_bytes()).unwrap();
+            let why = value.extract_error().unwrap_err();
+            let trouble = trouble(&why);
+            assert_eq!(trouble.kind, kind, "{said}");
+            let word = said[1..].split(' ').next().unwrap();
+            assert!(trouble.said.contains(word), "{trouble}");
+        }
+    }
+}

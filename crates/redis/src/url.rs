@@ -1,0 +1,214 @@
+//! Where Redis is: what an address may look like.
+
+use lockspan_client::ConnectError;
+
+/// What a URL names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) place: Place,
+    pub(crate) hash_tag: Option<bool>,
+    pub(crate) plain: Option<bool>,
+    pub(crate) caching: Option<bool>,
+}
+
+/// Where to find the server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At this address, written as the client library has it.
+    One(String),
+    /// Where one of these sentinels says that this master is.
+    Sentinel {
+        /// Host and port.
+        sentinels: Vec<(String, u16)>,
+        master: String,
+        /// User, password and database for the master: a URL without a host of meaning.
+        login: String,
+    },
+    /// At one of these, which know all others.
+    Cluster(Vec<String>),
+}
+
+impl std::fmt::Debug for Place {
+    /// Without passwords.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+/// Whether a URL is one for this crate.
+pub(crate) fn is_ours(url: &str) -> bool {
+    let scheme = url.split(':').next().unwrap_or_default();
+    matches!(
+        scheme,
+        "redis"
+            | "rediss"
+            | "redis+sentinel"
+            | "redis-sentinel"
+            | "rediss-sentinel"
+            | "redis-cluster"
+            | "rediss-cluster"
+    )
+}
+
+impl Place {
+    /// For messages: the hosts, without user and password.
+    pub(crate) fn shown(&self) -> String {
+        let bare = |url: &str| {
+            let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+            rest.rsplit_once('@').map_or(rest, |(_, host)| host).to_owned()
+        };
+        match self {
+            Self::One(url) => bare(url),
+            Self::Cluster(urls) => urls.iter().map(|url| bare(url)).collect::<Vec<_>>().join(","),
+            Self::Sentinel { sentinels, master, .. } => {
+                let all = sentinels.iter().map(|(host, port)| format!("{host}:{port}"));
+                format!("{master} (sentinels {})", all.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+}
+
+impl Target {
+    pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
+        Self::read(url).map_err(|why| {
+            // A password does not belong in a message.
+            let url = match (url.split_once("://"), url.rsplit_once('@')) {
+                (Some((scheme, _)), Some((_, host))) => format!("{scheme}://...@{host}"),
+                // It may be one whose @ was forgotten.
+                (Some((scheme, _)), None) => format!("{scheme}://..."),
+                _ => url.to_owned(),
+            };
+            ConnectError::BadUrl { url, why }
+        })
+    }
+
+    fn read(url: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = url.split_once("://").ok_or("// is missing")?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let tls = if scheme.starts_with("rediss") { "rediss" } else { "redis" };
+        let (login, rest) = match rest.rsplit_once('@') {
+            Some((login, rest)) => (format!("{login}@"), rest),
+            None => (String::new(), rest),
+        };
+        let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+        if database.parse::<u32>().is_err() && !database.is_empty() {
+            return Err("after the host there may be / and the number of a database");
+        }
+        let is_sentinel = scheme.ends_with("sentinel");
+        let is_cluster = scheme.ends_with("cluster");
+        let hosts = hosts.split(',').map(|host| host_port(host, is_sentinel));
+        let hosts = hosts.collect::<Result<Vec<_>, _>>()?;
+        let (mut hash_tag, mut plain, mut caching) = (is_cluster.then_some(true), None, None);
+        let mut master = None;
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            match name {
+                "hash_tag" => hash_tag = Some(flag(value)?),
+                "plain" => plain = Some(flag(value)?),
+                "caching" => caching = Some(flag(value)?),
+                "master" if is_sentinel && !value.is_empty() => master = Some(value.to_owned()),
+                _ => {
+                    return Err(
+                        "after ? there may be hash_tag, plain, caching, for sentinels master",
+                    );
+                }
+            }
+        }
+        let place = if is_cluster {
+            if !database.is_empty() {
+                return Err("a cluster has no databases");
+            }
+            let url = |(host, port): &(String, u16)| format!("{tls}://{login}{host}:{port}");
+            Place::Cluster(hosts.iter().map(url).collect())
+        } else if is_sentinel {
+            let master = master.ok_or("a sentinel is asked for a master: ?master=NAME")?;
+            let login = format!("{tls}://{login}master/{database}");
+            Place::Sentinel { sentinels: hosts, master, login }
+        } else {
+            let [(host, port)] = &hosts[..] else { return Err("one host and port is allowed") };
+            Place::One(format!("{tls}://{login}{host}:{port}/{database}"))
+        };
+        Ok(Self { place, hash_tag, plain, caching })
+    }
+}
+
+fn flag(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "" | "1" | "yes" | "true" => Ok(true),
+        "0" | "no" | "false" => Ok(false),
+        _ => Err("a choice after ? is yes or no"),
+    }
+}
+
+fn host_port(host: &str, is_sentinel: bool) -> Result<(String, u16), &'static str> {
+    let after_brackets = host.rsplit_once(']').map_or(host, |(_, after)| after);
+    let (name, port) = match after_brackets.rsplit_once(':') {
+        Some((_, port)) => {
+            let name = &host[..host.len() - port.len() - 1];
+            let port = port.parse().ok().filter(|&port: &u16| port > 0);
+            (name, port.ok_or("the port has to be a number from 1 to 65535")?)
+        }
+        None => (host, if is_sentinel { 26379 } else { 6379 }),
+    };
+    if name.is_empty() { Err("the host is missing") } else { Ok((name.to_owned(), port)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read() {
+        let one = |url: &str| Place::One(url.to_owned());
+        for (url, place) in [
+            ("redis://h", one("redis://h:6379/")),
+            ("redis://u:p@h:1/2", one("redis://u:p@h:1/2")),
+            ("rediss://[::1]:7/", one("rediss://[::1]:7/")),
+            (
+                "redis-cluster://:p@a,b:2",
+                Place::Cluster(vec!["redis://:p@a:6379".into(), "redis://:p@b:2".into()]),
+            ),
+            (
+                "redis-sentinel://u:p@a,b:2/3?master=m",
+                Place::Sentinel {
+                    sentinels: vec![("a".into(), 26379), ("b".into(), 2)],
+                    master: "m".into(),
+                    login: "redis://u:p@master/3".into(),
+                },
+            ),
+        ] {
+            assert!(is_ours(url));
+            assert_eq!(Target::parse(url).unwrap().place, place, "{url}");
+        }
+        let flags = |url| Target::parse(url).map(|t| (t.hash_tag, t.plain)).unwrap();
+        assert_eq!(flags("redis://h?hash_tag&plain=no"), (Some(true), Some(false)));
+        assert_eq!(flags("redis-cluster://h"), (Some(true), None));
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_why_and_passwords_are_kept() {
+        for (url, why) in [
+            ("redis:h", "// is missing"),
+            ("redis://", "the host is missing"),
+            ("redis://:p@:1", "the host is missing"),
+            ("redis://h:0", "the port has to be a number from 1 to 65535"),
+            ("redis://a,b", "one host and port is allowed"),
+            ("redis://h/x", "after the host there may be / and the number of a database"),
+            ("redis-cluster://h/1", "a cluster has no databases"),
+            ("redis-sentinel://h", "a sentinel is asked for a master: ?master=NAME"),
+            ("redis://h?plain=2", "a choice after ? is yes or no"),
+            ("redis://h?x", "after ? there may be hash_tag, plain, caching, for sentinels master"),
+        ] {
+            match Target::parse(url) {
+                Err(ConnectError::BadUrl { why: said, .. }) => assert_eq!(said, why, "{url}"),
+                other => panic!("{url}: {other:?}"),
+            }
+        }
+        for url in ["redis://u:secret@h:0", "redis://u:secret"] {
+            let said = Target::parse(url).unwrap_err().to_string();
+            assert!(!said.contains("secret"), "{said}");
+        }
+        let place = Target::parse("redis://u:secret@h:1").unwrap().place;
+        assert_eq!(format!("{place:?}"), "h:1/");
+    }
+}

@@ -1,0 +1,199 @@
+//! What Redis refuses, each with its own words; and nothing is believed held that is not.
+
+use std::io::Read as _;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lockspan_client::{ConnectError, LockError, Locks, Trouble, TroubleKind};
+use lockspan_redis::Options;
+
+use crate::server::Redis;
+use crate::world::{cli, emptied, keys, node, record, soon, until};
+
+pub(crate) fn hasty() -> Options {
+    Options::new().patience(Duration::from_millis(100))
+}
+
+/// Why the record is not granted.
+pub(crate) async fn refused(locks: &Locks) -> Trouble {
+    match soon(record(locks).write_owned()).await {
+        Err(LockError::Trouble(why)) => *why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_called_one() {
+    let master = Redis::start(&[]).await;
+    let port = master.port.to_string();
+    let replica = Redis::start(&["--replicaof", "127.0.0.1", &port]).await;
+    until("it is a replica in order", || {
+        cli(&replica, &["INFO", "replication"]).contains("master_link_status:up")
+    })
+    .await;
+    let locks = node(&replica, hasty()).await;
+    let why = refused(&locks).await;
+    assert_eq!(why.kind, TroubleKind::ReadOnly);
+    assert!(why.said.contains("read-only replica") && why.said.contains("READONLY"), "{why}");
+    assert!(keys(&master).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_becomes_a_replica_loses_its_locks_and_says_why() {
+    let (first, second) = (Redis::start(&[]).await, Redis::start(&[]).await);
+    let locks = node(&first, hasty().lease(Duration::from_secs(1))).await;
+    let held = soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap();
+    let port = second.port.to_string();
+    assert_eq!(cli(&first, &["REPLICAOF", "127.0.0.1", &port]), "OK");
+    assert_eq!(refused(&locks).await.kind, TroubleKind::ReadOnly);
+    soon(held.lost()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_memory_nothing_new_is_granted_and_what_is_held_is_kept() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, hasty().lease(Duration::from_secs(1))).await;
+    let held = soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap();
+    assert_eq!(cli(&redis, &["CONFIG", "SET", "maxmemory", "1"]), "OK");
+    let why = refused(&locks).await;
+    assert_eq!(why.kind, TroubleKind::OutOfMemory);
+    assert!(why.said.contains("no memory") && why.said.contains("OOM"), "{why}");
+    let end = || {
+        let all = cli(&redis, &["ZRANGE", "lockspan:ends:x:1", "0", "-1", "WITHSCORES"]);
+        all.lines().last().unwrap().parse::<u64>().unwrap()
+    };
+    let first = end();
+    until("two leases have passed", || end() > first + 2_000_000).await;
+    assert!(held.is_valid());
+    drop(held);
+    emptied(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_permission_is_named() {
+    let redis = Redis::start(&[]).await;
+    for (user, rights) in [
+        ("ann", &["~*", "&*", "+@all", "-evalsha", "-eval"][..]),
+        ("bob", &["~other:*", "&*", "+@all"]),
+    ] {
+        let set = [&["ACL", "SETUSER", user, "on", ">secret"][..], rights].concat();
+        assert_eq!(cli(&redis, &set), "OK");
+        let url = format!("redis://{user}:secret@127.0.0.1:{}", redis.port);
+        let locks = hasty().connect(&url).await.unwrap();
+        let why = refused(&locks).await;
+        assert_eq!(why.kind, TroubleKind::NoPermission, "{why}");
+        assert!(why.said.contains("may not do what locks need"), "{why}");
+    }
+    // Who may not listen can't be woken: that is told at once.
+    let set = ["ACL", "SETUSER", "eve", "on", ">secret", "~*", "resetchannels", "+@all"];
+    assert_eq!(cli(&redis, &set), "OK");
+    let url = format!("redis://eve:secret@127.0.0.1:{}", redis.port);
+    match hasty().connect(&url).await {
+        Err(ConnectError::Refused { said, .. }) => {
+            assert!(said.contains("NOPERM") && said.contains("&lockspan:*"), "{said}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_least_rights_that_are_documented_are_enough() {
+    let redis = Redis::start(&[]).await;
+    let page = include_str!("../../../../docs/redis.md");
+    let line = page.lines().find(|line| line.starts_with("ACL SETUSER locks")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cli(&redis, &words), "OK");
+    let url = format!("redis://locks:secret@127.0.0.1:{}", redis.port);
+    let (one, other) = (hasty().connect(&url).await.unwrap(), hasty().connect(&url).await.unwrap());
+    let held = soon(record(&one).read_owned()).await.unwrap();
+    let held = soon(held.upgrade()).await.unwrap();
+    let waiting = tokio::spawn(record(&other).write_owned());
+    drop(held.downgrade());
+    drop(soon(waiting).await.unwrap().unwrap());
+    emptied(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn users_and_passwords_are_checked() {
+    let redis = Redis::start(&["--requirepass", "secret"]).await;
+    for url in [redis.url(), format!("redis://:wrong@127.0.0.1:{}", redis.port)] {
+        match hasty().connect(&url).await {
+            Err(ConnectError::Refused { said, .. }) => {
+                assert!(said.contains("redis://USER:PASSWORD@HOST"), "{said}");
+                assert!(!said.contains("wrong@"), "{said}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let url = format!("redis://:secret@127.0.0.1:{}", redis.port);
+    let locks = hasty().connect(&url).await.unwrap();
+    drop(soon(record(&locks).write_owned()).await.unwrap());
+}
+
+/// Somebody's script that does not end by itself.
+struct Endless(Child);
+
+impl Endless {
+    fn run(redis: &Redis) -> Self {
+        let mut command = Command::new("redis-cli");
+        command.args(["-p", &redis.port.to_string(), "EVAL", "while true do end", "0"]);
+        Self(command.stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// What Redis told whoever sent it, when it was over.
+    fn said(mut self) -> String {
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_busy_says_so_and_is_waited_for() {
+    let redis = Redis::start(&["--lua-time-limit", "10"]).await;
+    let locks = node(&redis, hasty()).await;
+    let endless = Endless::run(&redis);
+    until("it is busy", || cli(&redis, &["PING"]).contains("BUSY")).await;
+    let why = refused(&locks).await;
+    assert_eq!(why.kind, TroubleKind::Busy);
+    assert!(why.said.contains("busy with somebody's script"), "{why}");
+    let patient = record(&locks);
+    let waiting = tokio::spawn(async move {
+        loop {
+            if let Ok(held) = patient.clone().write_owned().await {
+                return held;
+            }
+        }
+    });
+    assert_eq!(cli(&redis, &["SCRIPT", "KILL"]), "OK");
+    // By these words we know what has happened, if it happens to ours.
+    let said = endless.said();
+    assert!(said.contains("Script killed by user"), "{said}");
+    drop(soon(waiting).await.unwrap());
+    emptied(&redis).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_redis_and_what_is_not_there_is_told() {
+    let port = crate::server::free_port();
+    match hasty().connect(&format!("redis://127.0.0.1:{port}")).await {
+        Err(ConnectError::Unreachable { source, .. }) => {
+            assert!(source.to_string().contains("is it running"), "{source}");
+        }
+        other => panic!("{other:?}"),
+    }
+    for (options, what) in [
+        (Options::new().recheck(Duration::from_millis(10)), "once a second"),
+        (Options::new().poll(Duration::ZERO), "once a millisecond"),
+    ] {
+        let said = options.connect("redis://127.0.0.1").await.unwrap_err().to_string();
+        assert!(said.contains(what), "{said}");
+    }
+}
