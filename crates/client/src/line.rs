@@ -432,13 +432,12 @@ impl Line {
         self.drain.is_some() || self.head().is_some() || self.upgrader.is_some()
     }
 
-    /// Whether the cache has to be told something.
+    /// Whether the cache has to be told something. Without caching it always is.
     pub(crate) fn needs_cache(&self, look: &Look<'_>) -> bool {
         self.is_drained(look)
             || self.need(look) != self.wanted
             || !self.named.is_empty()
             || (look.now >= look.until && (self.head().is_some() || self.upgrader.is_some()))
-            || (!look.caching && self.opened.is_some() && self.is_idle(look))
     }
 
     /// Looks after the line and says what the cache has to be told.

@@ -400,6 +400,12 @@ impl Node {
             }
             core.inbox.push_back(Input::Close);
         });
+        // The background task may never run again.
+        if let Way::Stream(outbox) = &self.way
+            && outbox.write()
+        {
+            self.bell.notify_one();
+        }
     }
 
     /// Refuses whoever waits for a record, which is then not wanted any more.

@@ -9,16 +9,22 @@
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
-use lockspan_protocol::{SessionId, ToServer};
+use lockspan_protocol::{SessionId, Tick, ToServer};
 use lockspan_wire::put_tell;
 
+use crate::clock;
 use crate::entry::lock;
 use crate::memory::Seat;
 use crate::node::Node;
 use crate::peer::Peer;
 use crate::stream::Stream;
+
+/// For so long whoever has something to say leaves the writing to the background task. That may
+/// stand behind a task that does not wait.
+const HELD: Duration = Duration::from_millis(1);
 
 /// How messages get to the server.
 #[derive(Debug)]
@@ -62,8 +68,8 @@ struct Waiting {
     stream: Option<Arc<Stream>>,
     /// Somebody writes, and takes what is put meanwhile with it.
     is_written: bool,
-    /// The background task was rung, and will write.
-    is_held: bool,
+    /// The background task was rung then, and will write.
+    held_since: Option<Tick>,
 }
 
 impl Outbox {
@@ -85,7 +91,7 @@ impl Outbox {
         let mut waiting = lock(&self.0);
         waiting.bytes.clear();
         waiting.stream = stream;
-        waiting.is_held = false;
+        waiting.held_since = None;
     }
 
     /// Bytes that are no message; false if there is no connection.
@@ -97,20 +103,24 @@ impl Outbox {
 
     /// Only the background task writes next: it is rung by whoever says this.
     pub(crate) fn hold(&self) {
-        lock(&self.0).is_held = true;
+        lock(&self.0).held_since = Some(clock::now());
     }
 
-    /// Writes, unless the background task will; true if it has to.
+    /// Writes, unless the background task will soon; true if it has to.
     fn write_unless_held(&self) -> bool {
         let waiting = lock(&self.0);
-        if waiting.is_held { !waiting.bytes.is_empty() } else { self.write_on(waiting) }
+        if waiting.held_since.is_some_and(|since| clock::now() < since + HELD) {
+            !waiting.bytes.is_empty()
+        } else {
+            self.write_on(waiting)
+        }
     }
 
     /// Writes as much as the socket takes now; true if some is left. An error shows again to the
     /// background task, when it reads.
     pub(crate) fn write(&self) -> bool {
         let mut waiting = lock(&self.0);
-        waiting.is_held = false;
+        waiting.held_since = None;
         self.write_on(waiting)
     }
 

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockspan_client::{ConnectError, LockError, Locks, Options, Owner, Record, connect};
+use lockspan_server::{Config, Data, Server};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -23,8 +24,10 @@ fn record(locks: &Locks) -> Record {
 
 #[tokio::test]
 async fn more_owners_wait_than_one_acquire_may_name() {
-    let (one, other) =
-        (connect("memory:owners").await.unwrap(), connect("memory:owners").await.unwrap());
+    // However slow the machine is, no lease ends here.
+    let options = Options::new().lease(SOON * 3);
+    let (one, other) = (options.clone().connect("memory:owners"), options.connect("memory:owners"));
+    let (one, other) = (one.await.unwrap(), other.await.unwrap());
     let held = record(&other).write_owned().await.unwrap();
     let waits = (1..=100).map(|owner| {
         let record = record(&one.as_owner(Owner(owner)));
@@ -119,4 +122,32 @@ async fn a_reader_past_its_lease_is_not_upgraded() {
     let (_, why) = reader.upgrade().await.unwrap_err();
     assert_eq!(why, LockError::Lost);
     drop(soon(record.write()).await.unwrap());
+}
+
+#[test]
+fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
+    let (serving, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+    let config = Config {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        data: Data::Dir(folder.path().join("data")),
+        ..Config::default()
+    };
+    let server = serving.block_on(Server::start(config)).unwrap();
+    let url = format!("lockspan://{}", server.addresses()[0]);
+    let options = Options::new().lease(SOON * 2);
+    let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    alone.block_on(async {
+        let locks = options.clone().connect(&url).await.unwrap();
+        let take = |id: &str| locks.record("invoice", id).unwrap().write_owned();
+        // Those that are asked for together are granted together.
+        let (a, b, c) = (take("1"), take("2"), take("3"));
+        let (d, e, f) = (take("4"), take("42"), take("5"));
+        let held = tokio::join!(a, b, c, d, e, f);
+        assert!(held.4.is_ok() && held.5.is_ok());
+    });
+    drop(alone);
+    serving.block_on(async {
+        let locks = options.connect(&url).await.unwrap();
+        drop(soon(record(&locks).write()).await.unwrap());
+    });
 }

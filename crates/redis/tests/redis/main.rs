@@ -9,5 +9,6 @@ mod line;
 mod refusals;
 mod sentinel;
 mod server;
+mod tls;
 mod trouble;
 mod world;

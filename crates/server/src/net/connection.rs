@@ -117,7 +117,8 @@ async fn read_away(outbox: &Outbox, buf: &mut BytesMut) {
         buf.reserve(READ);
         match outbox.stream().try_read(buf) {
             Ok(0) => return,
-            Ok(_) => {}
+            // Who sends without end does not keep others from their turn.
+            Ok(_) => tokio::task::coop::consume_budget().await,
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
                 if outbox.stream().readable().await.is_err() {
                     return;
