@@ -68,7 +68,7 @@ impl Redis {
                 assert!(Instant::now() < late, "redis-server ended: {status}");
                 return None;
             }
-            if answers(port).await {
+            if answers(port, redis.child.id()).await {
                 return Some(redis);
             }
             assert!(Instant::now() < late, "redis-server does not answer at port {port}");
@@ -95,11 +95,22 @@ impl Drop for Redis {
     }
 }
 
-/// Whether something that speaks the protocol answers, be it that it asks for a password or time.
-async fn answers(port: u16) -> bool {
+/// Whether the server of this process answers, be it that it asks for a password or time. Another
+/// test may have taken the port first: its server would answer too, and end with that test.
+async fn answers(port: u16, process: u32) -> bool {
     let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await else { return false };
     let mut answer = [0; 5];
-    stream.write_all(b"PING\r\n").await.is_ok()
-        && stream.read_exact(&mut answer).await.is_ok()
-        && [b"+PONG", b"-NOAU", b"-LOAD", b"-MAST"].contains(&&answer)
+    let is_asked = stream.write_all(b"PING\r\n").await.is_ok();
+    if !is_asked || stream.read_exact(&mut answer).await.is_err() {
+        return false;
+    }
+    if answer != *b"+PONG" {
+        return [b"-NOAU", b"-LOAD", b"-MAST"].contains(&&answer);
+    }
+    // The end of the input makes it close when all is said.
+    let mut said = Vec::new();
+    stream.write_all(b"INFO server\r\n").await.is_ok()
+        && stream.shutdown().await.is_ok()
+        && stream.read_to_end(&mut said).await.is_ok()
+        && String::from_utf8_lossy(&said).contains(&format!("process_id:{process}\r\n"))
 }
