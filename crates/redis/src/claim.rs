@@ -81,6 +81,12 @@ impl Claim {
         !matches!(self.pending, Some(Op::AcquireRead | Op::AcquireWrite))
     }
 
+    /// Whether a downgrade may still come to Redis: after an upgrade it would make a reader of the
+    /// writer.
+    pub(crate) fn may_be_undone(&self) -> bool {
+        self.is_doubtful || self.pending == Some(Op::Downgrade)
+    }
+
     /// How it ends, given what is known about it.
     pub(crate) fn end(&self) -> Op {
         match (self.pending, self.mode) {

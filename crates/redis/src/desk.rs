@@ -215,10 +215,9 @@ impl Desk {
                 }
             }
             // What was cancelled may yet be done, and would undo this.
-            Some(claim) if upgrade && claim.is_held() && claim.is_doubtful => {
+            Some(claim) if upgrade && claim.is_held() && claim.may_be_undone() => {
                 self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
             }
-            // A downgrade that is under way comes first.
             Some(claim) if upgrade && claim.is_held() && claim.mode == Mode::Read => {
                 claim.upgrade = Some(seq);
                 claim.pending = Some(Op::Upgrade);
