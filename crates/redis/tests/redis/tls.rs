@@ -17,11 +17,14 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// An authority, and a certificate of it for loopback.
+/// An authority, a certificate of it for loopback, and another authority.
 fn make_certificates(folder: &Path) {
     std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1").unwrap();
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    openssl(folder, &format!("req -x509 {key} -keyout ca.key -out ca.pem -subj /CN=ours -days 2"));
+    for name in ["ca", "other"] {
+        let files = format!("-keyout {name}.key -out {name}.pem");
+        openssl(folder, &format!("req -x509 {key} {files} -subj /CN={name} -days 2"));
+    }
     openssl(folder, &format!("req {key} -keyout own.key -out own.csr -subj /CN=redis"));
     let sign = "x509 -req -in own.csr -CA ca.pem -CAkey ca.key -CAcreateserial";
     openssl(folder, &format!("{sign} -out own.pem -extfile san -days 2"));
@@ -29,13 +32,11 @@ fn make_certificates(folder: &Path) {
 
 /// Whether this test succeeds as a node, in a process that trusts what the file says; and what it
 /// printed.
-fn as_node(url: &str, trusted: Option<&str>) -> (bool, String) {
+fn as_node(url: &str, trusted: &str) -> (bool, String) {
     let mut node = Command::new(std::env::current_exe().unwrap());
     let test = "tls::a_user_takes_locks_over_tls";
-    node.args(["--exact", test, "--nocapture"]).env(URL, url).env_remove("SSL_CERT_FILE");
-    if let Some(trusted) = trusted {
-        node.env("SSL_CERT_FILE", trusted);
-    }
+    node.args(["--exact", test, "--nocapture"]).env(URL, url);
+    node.env("SSL_CERT_FILE", trusted).env_remove("SSL_CERT_DIR");
     let done = node.output().unwrap();
     (done.status.success(), String::from_utf8_lossy(&done.stderr).into_owned())
 }
@@ -68,10 +69,10 @@ async fn a_user_takes_locks_over_tls() {
     let user = ["ACL", "SETUSER", "locks", "on", ">secret", "~*", "&*", "+@all"];
     assert_eq!(cli(&redis, &user), "OK");
     let url = format!("rediss://locks:secret@127.0.0.1:{port}");
-    let (is_good, said) = as_node(&url, Some(&ca));
+    let (is_good, said) = as_node(&url, &ca);
     assert!(is_good, "{said}");
-    let (is_good, said) = as_node(&url, None);
+    let (is_good, said) = as_node(&url, &file("other.pem"));
     assert!(!is_good && said.contains("UnknownIssuer"), "{said}");
-    let (is_good, said) = as_node(&url.replace("secret", "wrong"), Some(&ca));
+    let (is_good, said) = as_node(&url.replace("secret", "wrong"), &ca);
     assert!(!is_good && said.contains("does not know this user and password"), "{said}");
 }
