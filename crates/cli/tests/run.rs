@@ -157,8 +157,9 @@ fn a_signal_that_is_ignored_stays_ignored() {
 #[test]
 fn a_lost_lease_ends_the_command_gently_and_then_surely() {
     let service = Service::start();
-    let script = "trap 'echo term' TERM; echo $$; while :; do sleep 0.01; done";
-    let mut run = Process::start(&mut service.run(&["--lease", "2s", "lost:1"], script));
+    // It has a tenth of the lease for a word: a shell that waits says it at once.
+    let script = "trap 'echo term' TERM; echo $$; while :; do sleep 100 & wait; done";
+    let mut run = Process::start(&mut service.run(&["--lease", "5s", "lost:1"], script));
     let child = Stray(run.number());
     service.process.signal(Signal::STOP);
     run.line_with("term");
