@@ -57,7 +57,7 @@ impl Connection {
             Command::Select(_) => refuse(ErrorCode::Err, "SELECT: there is only database 0"),
             Command::CommandInfo(args) => Ok(reply::command_info(&args)),
             Command::Info(sections) => Ok(Value::bulk(info::info(&self.shared, &sections))),
-            Command::Client(command) => Ok(self.client(command)),
+            Command::Client(command) => self.client(command),
             command => match self.run_lock_command(command, work) {
                 Ok(None) => return,
                 Ok(Some(value)) => Ok(value),
@@ -73,7 +73,8 @@ impl Connection {
             return no_users();
         }
         if let Some(name) = name {
-            self.peer.about(|about| about.name = text(&name));
+            let name = label("HELLO", &name)?;
+            self.peer.about(|about| about.name = name);
         }
         if let Some(protocol) = protocol {
             self.protocol = protocol;
@@ -103,23 +104,25 @@ impl Connection {
         self.outbox.set_protocol(Protocol::Resp2);
     }
 
-    fn client(&self, command: ClientCommand) -> Value {
-        match command {
+    fn client(&self, command: ClientCommand) -> Reply {
+        Ok(match command {
             ClientCommand::Id => self.outbox.id.into(),
             ClientCommand::GetName => {
                 let name = self.peer.about(|about| about.name.clone());
                 if name.is_empty() { Value::Null } else { Value::bulk(name) }
             }
             ClientCommand::SetName(name) => {
-                self.peer.about(|about| about.name = text(&name));
+                let name = label("CLIENT SETNAME", &name)?;
+                self.peer.about(|about| about.name = name);
                 Value::OK
             }
             ClientCommand::SetInfo { attribute, value } => {
+                let value = label("CLIENT SETINFO", &value)?;
                 self.peer.about(|about| {
                     if attribute.eq_ignore_ascii_case(b"lib-name") {
-                        about.library = text(&value);
+                        about.library = value;
                     } else {
-                        about.version = text(&value);
+                        about.version = value;
                     }
                 });
                 Value::OK
@@ -131,7 +134,7 @@ impl Connection {
             }
             // What is never on needs no turning off.
             _ => Value::OK,
-        }
+        })
     }
 
     fn subscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
@@ -182,6 +185,19 @@ fn no_users() -> Reply {
         "AUTH: there are no users and no passwords yet; connect without them. The server listens \
          on this machine alone",
     )
+}
+
+/// What a client calls itself is kept as long as it is connected, and shown to all: so it is short.
+const LABEL_MAX: usize = 256;
+
+/// A name that a client gives itself, its library or its version.
+fn label(command: &str, name: &[u8]) -> Result<String, CommandError> {
+    if name.len() > LABEL_MAX {
+        let said = name.len();
+        let text = format!("{command}: the name has {said} bytes; {LABEL_MAX} are allowed");
+        return Err(CommandError::new(ErrorCode::Err, text));
+    }
+    Ok(text(name))
 }
 
 /// Bytes as text that fits into one line of `CLIENT LIST`.

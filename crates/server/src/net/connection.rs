@@ -248,3 +248,30 @@ impl Connection {
         self.seats.insert(seat.id, Arc::clone(seat));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::net::stream::Stream;
+
+    #[tokio::test]
+    async fn what_is_read_away_is_not_kept() {
+        let (ours, mut theirs) = UnixStream::pair().expect("two ends");
+        let outbox = Outbox::new(1, Stream::Unix(ours), 1024);
+        let flood = tokio::spawn(async move {
+            let more = vec![b'x'; 1 << 20];
+            for _ in 0..64 {
+                theirs.write_all(&more).await.expect("it is read");
+            }
+        });
+        let mut buf = BytesMut::with_capacity(READ);
+        let deadline = Duration::from_secs(20);
+        let read = tokio::time::timeout(deadline, read_away(&outbox, &mut buf));
+        read.await.expect("until the client closes");
+        flood.await.expect("all of it was read");
+        assert!(buf.capacity() <= 4 * READ, "{} bytes are kept", buf.capacity());
+    }
+}

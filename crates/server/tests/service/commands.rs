@@ -57,6 +57,29 @@ async fn client_libraries_connect_without_complaint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_client_calls_itself_is_short() {
+    let server = start(fresh()).await;
+    let mut client = Client::new(&server).await;
+    let (longest, long) = ("n".repeat(256), "n".repeat(257));
+    for words in [
+        &["HELLO", "3", "SETNAME"][..],
+        &["CLIENT", "SETNAME"],
+        &["CLIENT", "SETINFO", "LIB-NAME"],
+        &["CLIENT", "SETINFO", "LIB-VER"],
+    ] {
+        let with = |name| [words, &[name]].concat();
+        let reply = client.ask(&with(&longest)).await;
+        assert!(!matches!(reply, Value::Error { .. }), "{words:?}: {reply:?}");
+        let (code, text) = client.refused(&with(&long)).await;
+        assert_eq!(code, ErrorCode::Err);
+        assert!(text.contains("the name has 257 bytes; 256 are allowed"), "{words:?}: {text}");
+    }
+    // What was refused has changed nothing.
+    assert_eq!(client.ask(&["CLIENT", "GETNAME"]).await, Value::bulk(longest));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn info_has_sections() {
     let server = start(fresh()).await;
     let mut client = Client::new(&server).await;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use lockspan_protocol::{Mode, ToNode};
-use lockspan_server::{Config, Data};
+use lockspan_server::{Address, Config, Data};
 use lockspan_wire::{ErrorCode, Event, Value};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::client::{Client, acquire, fresh, start, until, within};
 
@@ -81,4 +83,24 @@ async fn a_dropped_server_closes_its_connections() {
     let mut client = Client::new(&server).await;
     drop(server);
     client.closed().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_sends_without_end_after_quit_is_answered_and_then_cut_off() {
+    let server = start(fresh()).await;
+    let Address::Tcp(at) = &server.addresses()[0] else { panic!("not a port") };
+    let (mut read, mut write) =
+        within(TcpStream::connect(at)).await.expect("connected").into_split();
+    let flood = tokio::spawn(async move {
+        write.write_all(b"QUIT\r\n").await.expect("sent");
+        let more = vec![b'x'; 64 << 10];
+        while write.write_all(&more).await.is_ok() {}
+    });
+    let mut said = Vec::new();
+    within(read.read_to_end(&mut said)).await.expect("it says that it is done");
+    assert_eq!(said, b"+OK\r\n");
+    // It goes on sending; all the same its time is over some day.
+    within(flood).await.expect("it was cut off");
+    until("the connection is gone", || server.stats().connections == 0).await;
+    server.stop().await;
 }
