@@ -16,7 +16,7 @@ use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::service::{Service, Work};
 use crate::stats::Stats;
-use crate::store::{self, Opened, Saved, Storage};
+use crate::store::{self, Opened, Saved, Storage, Use};
 
 /// How many threads a runtime for a server should have: half of the processors, since its clients
 /// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
@@ -239,7 +239,12 @@ fn check(config: &Config) -> Result<(), StartError> {
 fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartError> {
     match &config.data {
         Data::Dir(dir) => {
-            let (opened, storage, saved) = store::open(dir)?;
+            let how = Use {
+                one_machine: config.listen.iter().all(|at| matches!(at, Address::Unix(_))),
+                longest: config.protocol.ttl_max,
+                phantom: SessionId(draw()?),
+            };
+            let (opened, storage, saved) = store::open(dir, how)?;
             Ok((Some(opened), storage, saved))
         }
         Data::None { fresh } => {

@@ -12,6 +12,7 @@ use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId};
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
+    WriteTransaction,
 };
 
 use super::Saved;
@@ -23,6 +24,10 @@ const EPOCHS: TableDefinition<'_, u8, u32> = TableDefinition::new("epochs");
 const SESSIONS: TableDefinition<'_, u64, (u64, bool, bool)> = TableDefinition::new("sessions");
 
 const FORMAT: &str = "lockspan 1";
+
+/// The key of [`META`] that is there while the sessions are in a log beside this file: the longest
+/// lease that one of them may have, in microseconds.
+const LOGGED: &str = "logged";
 
 type Failure = Box<dyn error::Error + Send + Sync>;
 
@@ -37,8 +42,9 @@ pub(super) struct DataFile {
 }
 
 impl DataFile {
-    /// Opens the file in `dir`, or makes both.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Saved), StartError> {
+    /// Opens the file in `dir`, or makes both. If its sessions are in a log, the longest lease that
+    /// they may have comes with it.
+    pub(super) fn open(dir: &Path) -> Result<(Self, Saved, Option<Duration>), StartError> {
         let failed = |path: &Path, why| StartError::Data { path: path.to_owned(), why };
         make_dir(dir, sync).map_err(|why| failed(dir, why))?;
         let lock_path = dir.join("lockspan.lock");
@@ -62,11 +68,32 @@ impl DataFile {
         // A damaged file must not end the process, whatever the library thinks of it.
         let read = panic::catch_unwind(|| read(&path));
         let read = read.unwrap_or_else(|_| Err("it is damaged".into()));
-        let (database, saved) = read.map_err(|why| {
+        let (database, saved, logged) = read.map_err(|why| {
             let why = why.to_string();
             StartError::Damaged { path: path.clone(), why }
         })?;
-        Ok((Self { path, database: Some(database), _lock: lock }, saved))
+        Ok((Self { path, database: Some(database), _lock: lock }, saved, logged))
+    }
+
+    /// From now on the sessions are in a log, and none has a longer lease.
+    pub(super) fn log_begins(&mut self, longest: Duration) -> Result<(), Failure> {
+        let database = self.database.as_ref().ok_or(NOT_OPEN)?;
+        let write = database.begin_write()?;
+        let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX).to_string();
+        write.open_table(META)?.insert(LOGGED, &micros[..])?;
+        write.open_table(SESSIONS)?.retain(|_, _| false)?;
+        write.commit()?;
+        Ok(())
+    }
+
+    /// The sessions are here again: these.
+    pub(super) fn log_ends(&mut self, sessions: &[Store]) -> Result<(), Failure> {
+        let database = self.database.as_ref().ok_or(NOT_OPEN)?;
+        let write = database.begin_write()?;
+        write.open_table(META)?.remove(LOGGED)?;
+        put(&write, sessions)?;
+        write.commit()?;
+        Ok(())
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -75,29 +102,9 @@ impl DataFile {
 
     /// All of it becomes durable, or none.
     pub(super) fn write(&mut self, batch: &[Store]) -> Result<(), Failure> {
-        let database = self.database.as_ref().ok_or("it could not be opened again")?;
+        let database = self.database.as_ref().ok_or(NOT_OPEN)?;
         let write = database.begin_write()?;
-        {
-            let mut epochs = write.open_table(EPOCHS)?;
-            let mut sessions = write.open_table(SESSIONS)?;
-            for what in batch {
-                match what {
-                    Store::Epoch(term) => {
-                        for group in term.groups.iter() {
-                            epochs.insert(group.0, term.epoch.number())?;
-                        }
-                    }
-                    Store::Session { session, ttl, handoff, last } => {
-                        let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
-                        let retries = *handoff == Handoff::Retry;
-                        sessions.insert(session.0, (micros, retries, *last))?;
-                    }
-                    Store::Forget { session } => {
-                        sessions.remove(session.0)?;
-                    }
-                }
-            }
-        }
+        put(&write, batch)?;
         write.commit()?;
         Ok(())
     }
@@ -110,6 +117,31 @@ impl DataFile {
             Err(why) => tracing::error!("can't open {}: {why}", self.path.display()),
         }
     }
+}
+
+const NOT_OPEN: &str = "it could not be opened again";
+
+fn put(write: &WriteTransaction, batch: &[Store]) -> Result<(), Failure> {
+    let mut epochs = write.open_table(EPOCHS)?;
+    let mut sessions = write.open_table(SESSIONS)?;
+    for what in batch {
+        match what {
+            Store::Epoch(term) => {
+                for group in term.groups.iter() {
+                    epochs.insert(group.0, term.epoch.number())?;
+                }
+            }
+            Store::Session { session, ttl, handoff, last } => {
+                let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
+                let retries = *handoff == Handoff::Retry;
+                sessions.insert(session.0, (micros, retries, *last))?;
+            }
+            Store::Forget { session } => {
+                sessions.remove(session.0)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Makes the directory, and those above it that are not there. A crash must not take them back with
@@ -136,7 +168,7 @@ fn parent(dir: &Path) -> PathBuf {
 }
 
 /// What was made in the directory is durable.
-fn sync(dir: &Path) -> io::Result<()> {
+pub(super) fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
@@ -158,7 +190,7 @@ fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<(Database, Saved), Failure> {
+fn read(path: &Path) -> Result<(Database, Saved, Option<Duration>), Failure> {
     if fs::metadata(path)?.len() == 0 {
         return Err("it is empty".into());
     }
@@ -199,8 +231,12 @@ fn read(path: &Path) -> Result<(Database, Saved), Failure> {
             last,
         });
     }
+    let logged = match read.open_table(META)?.get(LOGGED)? {
+        Some(micros) => Some(Duration::from_micros(micros.value().parse()?)),
+        None => None,
+    };
     drop(read);
-    Ok((database, Saved { epoch, sessions }))
+    Ok((database, Saved { epoch, sessions }, logged))
 }
 
 #[cfg(test)]
@@ -214,7 +250,7 @@ mod tests {
     }
 
     fn open(dir: &Path) -> Result<(DataFile, Saved), StartError> {
-        DataFile::open(dir)
+        DataFile::open(dir).map(|(file, saved, _)| (file, saved))
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! What outlives a run: the epoch of each group, and the sessions. Nothing per grant.
 //!
 //! With a data directory a thread of its own writes what comes, as much as is there in one commit,
-//! and says so when it is durable. Without one everything counts as durable at once, and the
-//! beginning of a run makes up for it, see [`Saved::nothing`].
+//! and says so when it is durable. If only processes of this machine can reach the server, its
+//! sessions are in a log instead, which is written at once, see `log`. Without a directory
+//! everything counts as durable at once, and the beginning of a run makes up for it, see
+//! [`Saved::nothing`].
 
 mod file;
+mod log;
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
@@ -17,6 +21,7 @@ use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
 
 use crate::error::StartError;
 use file::DataFile;
+use log::{Log, Past};
 
 /// What a run begins with.
 #[derive(Debug)]
@@ -58,6 +63,48 @@ pub(crate) enum Storage {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Sender<Job>,
+    log: Option<Arc<Mutex<Logged>>>,
+}
+
+/// A log that everybody writes to.
+#[derive(Debug)]
+struct Logged {
+    log: Log,
+    /// What could not be written at once, and is with the thread that writes. As long as there is
+    /// some, all goes that way, so that it is written in order.
+    late: usize,
+    ended: bool,
+}
+
+impl Logged {
+    /// Whether it is written.
+    fn put(&mut self, what: &Store) -> bool {
+        if self.late == 0 && !self.ended {
+            match self.log.write([what]) {
+                Ok(()) => return true,
+                Err(why) => {
+                    tracing::error!("can't write {}: {why}", self.log.path().display());
+                }
+            }
+        }
+        self.late += 1;
+        false
+    }
+
+    /// Writes what is late.
+    fn catch_up(&mut self, batch: &[Store]) -> io::Result<()> {
+        let sessions = batch.iter().filter(|what| !matches!(what, Store::Epoch(_)));
+        self.log.write(sessions.clone())?;
+        self.late -= sessions.count();
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        if let Err(why) = self.log.end() {
+            tracing::error!("can't sync {}: {why}", self.log.path().display());
+        }
+    }
 }
 
 impl Storage {
@@ -66,6 +113,14 @@ impl Storage {
         match self {
             Self::Memory => true,
             Self::File(writer) => {
+                // Held until it is in the queue, if it has to go there: the order counts.
+                let mut log = writer.log.as_ref().map(|log| crate::lock(log));
+                if let Some(log) = &mut log
+                    && !matches!(what, Store::Epoch(_))
+                    && log.put(&what)
+                {
+                    return true;
+                }
                 // After the end nothing becomes durable any more, and nobody is told that it did.
                 let _ = writer.queue.send(Job::Put(store, what));
                 false
@@ -85,14 +140,65 @@ impl Storage {
 #[derive(Debug)]
 pub(crate) struct Opened {
     file: DataFile,
+    log: Option<Arc<Mutex<Logged>>>,
     jobs: Receiver<Job>,
 }
 
+/// How a data directory is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Use {
+    /// Only processes of this machine can reach the server.
+    pub(crate) one_machine: bool,
+    /// The longest lease that a session may have from now on.
+    pub(crate) longest: Duration,
+    /// Stands for the sessions of an earlier run of which nothing is known.
+    pub(crate) phantom: SessionId,
+}
+
 /// Opens the file in this directory, or makes it.
-pub(crate) fn open(dir: &Path) -> Result<(Opened, Storage, Saved), StartError> {
-    let (file, saved) = DataFile::open(dir)?;
+pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), StartError> {
+    let (mut file, mut saved, logged) = DataFile::open(dir)?;
+    let boot = log::boot();
+    if let Some(longest) = logged {
+        let damaged = |(path, why)| StartError::Damaged { path, why };
+        saved.sessions = match log::read(dir, boot.as_deref()).map_err(damaged)? {
+            Past::Known(sessions) => sessions,
+            Past::Unknown => {
+                tracing::warn!(
+                    "the machine was restarted while the server ran: nothing is granted for \
+                     {:?}, until every lease of then is over",
+                    longest + lockspan_protocol::margin(longest)
+                );
+                Saved::nothing(false, longest, how.phantom).sessions
+            }
+        };
+    }
+    let failed = |path: &Path, why| StartError::Data { path: path.to_owned(), why };
+    let log = match boot.filter(|_| how.one_machine) {
+        Some(boot) => {
+            // First the log, then the word that it counts.
+            let log = Log::make(dir, &boot, &saved.sessions).map_err(|why| failed(dir, why))?;
+            let leases = saved.sessions.iter().map(|one| one.ttl);
+            let longest = leases.chain([how.longest]).max();
+            if longest != logged {
+                file.log_begins(longest.unwrap_or_default())
+                    .map_err(|why| failed(file.path(), io::Error::other(why)))?;
+            }
+            Some(Arc::new(Mutex::new(Logged { log, late: 0, ended: false })))
+        }
+        None => {
+            if logged.is_some() {
+                let sessions: Vec<_> = saved.sessions.iter().map(log::store_of).collect();
+                file.log_ends(&sessions)
+                    .map_err(|why| failed(file.path(), io::Error::other(why)))?;
+                log::remove(dir);
+            }
+            None
+        }
+    };
     let (queue, jobs) = mpsc::channel();
-    Ok((Opened { file, jobs }, Storage::File(Writer { queue }), saved))
+    let writer = Writer { queue, log: log.clone() };
+    Ok((Opened { file, log, jobs }, Storage::File(writer), saved))
 }
 
 /// Puts a job to the others; whether it is the end.
@@ -109,14 +215,14 @@ impl Opened {
         self,
         stored: impl Fn(Vec<StoreId>) + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
-        let Self { mut file, jobs } = self;
+        let Self { mut file, log, jobs } = self;
         thread::Builder::new().name("lockspan-store".to_owned()).spawn(move || {
             while let Ok(first) = jobs.recv() {
                 let (mut ids, mut batch) = (Vec::new(), Vec::new());
                 let mut all = [first].into_iter().chain(jobs.try_iter());
                 let ends = all.any(|job| take_in(job, &mut ids, &mut batch));
                 while !batch.is_empty()
-                    && let Err(why) = file.write(&batch)
+                    && let Err(why) = write(&mut file, log.as_deref(), &batch)
                 {
                     // Nobody is told that it is durable before it is, so nothing goes wrong but
                     // that sessions don't open or end.
@@ -129,9 +235,27 @@ impl Opened {
                 }
                 stored(ids);
                 if ends {
+                    if let Some(log) = &log {
+                        crate::lock(log).end();
+                    }
                     return;
                 }
             }
         })
     }
+}
+
+/// Writes all of it, perhaps not for the first time.
+fn write(
+    file: &mut DataFile,
+    log: Option<&Mutex<Logged>>,
+    batch: &[Store],
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let Some(log) = log else { return file.write(batch) };
+    let epochs = batch.iter().filter(|what| matches!(what, Store::Epoch(_)));
+    let epochs: Vec<_> = epochs.cloned().collect();
+    if !epochs.is_empty() {
+        file.write(&epochs)?;
+    }
+    Ok(crate::lock(log).catch_up(batch)?)
 }
