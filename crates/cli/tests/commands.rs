@@ -7,6 +7,7 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Stdio;
 
 use common::{Process, Service, lockspan, wait_until};
 use rustix::process::Signal;
@@ -82,6 +83,43 @@ fn the_users_own_service_is_private_and_ends_when_idle() {
     server.line_with("nobody needed the service");
     assert_eq!(server.code(), 0);
     wait_until("the socket is gone", || !socket.exists());
+}
+
+#[test]
+fn a_service_of_one_machine_that_is_killed_comes_back_with_its_sessions() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("lock.sock");
+    let serve = || {
+        let mut command = lockspan();
+        command.arg("serve").arg("--data-dir").arg(dir.path().join("data"));
+        command.arg("--listen").arg(format!("unix:{}", socket.display()));
+        let mut process = Process::start_with_log(&mut command);
+        process.line_with("listening on");
+        process
+    };
+    let run = |wait: &str, script: &str| {
+        let mut command = lockspan();
+        command.args(["run", "--url", &format!("unix://{}", socket.display()), "--wait", wait]);
+        command.args(["--lease", "30s", "kept:1", "--", "sh", "-c", script]);
+        command.stdin(Stdio::null());
+        command
+    };
+    let mut server = serve();
+    let over = dir.path().join("over");
+    let script = format!("echo held; until [ -e {} ]; do sleep 0.02; done", over.display());
+    let mut holder = Process::start(&mut run("20s", &script));
+    holder.line_with("held");
+    server.signal(Signal::KILL);
+    server.end();
+    let sessions = std::fs::read_to_string(dir.path().join("data/lockspan.sessions")).unwrap();
+    assert!(sessions.contains("\nopen ") && !sessions.contains("\nend"), "{sessions}");
+
+    let _server = serve();
+    // Whether it is still in its grace or not: the record is the holder's.
+    assert_eq!(run("0", "true").status().unwrap().code(), Some(75));
+    std::fs::write(&over, "").unwrap();
+    assert_eq!(holder.code(), 0, "it never lost its lock");
+    assert_eq!(run("20s", "true").status().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::{memory, say, timing};
 /// The first word of their command lines.
 pub(crate) const FLAG: &str = "--child";
 pub(crate) const SERVE: &str = "serve";
+pub(crate) const SERVE_SOCKET: &str = "serve-socket";
 pub(crate) const ECHO: &str = "echo";
 pub(crate) const HOLD: &str = "hold";
 
@@ -36,7 +37,8 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         _ => timing::server_runtime()?,
     };
     match words[..] {
-        [SERVE, folder] => runtime.block_on(serve(Path::new(folder))),
+        [SERVE, folder] => runtime.block_on(serve(Path::new(folder), true)),
+        [SERVE_SOCKET, folder] => runtime.block_on(serve(Path::new(folder), false)),
         [ECHO, request, reply] => runtime.block_on(echo(number(request)?, number(reply)?)),
         [HOLD, url, records] => runtime.block_on(hold(url, number(records)?)),
         _ => Err(format!("{FLAG} is for this program itself")),
@@ -51,17 +53,18 @@ async fn until_the_end(address: SocketAddr, more: &str) -> Result<(), String> {
     tokio::task::spawn_blocking(wait).await.map_err(say)?.map(drop).map_err(say)
 }
 
-async fn serve(folder: &Path) -> Result<(), String> {
-    let tcp = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+async fn serve(folder: &Path, on_port: bool) -> Result<(), String> {
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let port = on_port.then_some(Address::Tcp(nowhere));
     let config = Config {
-        listen: vec![Address::Tcp(tcp), Address::Unix(socket(folder))],
+        listen: port.into_iter().chain([Address::Unix(socket(folder))]).collect(),
         data: Data::Dir(folder.join("data")),
         ..Config::default()
     };
     let server = Server::start(config).await.map_err(say)?;
     match server.addresses() {
         [Address::Tcp(address), ..] => until_the_end(*address, "").await,
-        _ => Err("it listens nowhere".to_owned()),
+        _ => until_the_end(nowhere, "").await,
     }
 }
 

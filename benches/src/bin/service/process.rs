@@ -35,6 +35,11 @@ impl Process {
         Self::ours(|folder| vec![child::SERVE.to_owned(), folder.display().to_string()])
     }
 
+    /// A lock server on its socket file alone, as a user's own service is.
+    pub(crate) fn own_lockspan() -> Result<Self, String> {
+        Self::ours(|folder| vec![child::SERVE_SOCKET.to_owned(), folder.display().to_string()])
+    }
+
     /// Answers so many bytes with so many bytes.
     pub(crate) fn echo(request: usize, reply: usize) -> Result<Self, String> {
         Self::ours(|_| vec![child::ECHO.to_owned(), request.to_string(), reply.to_string()])

@@ -67,7 +67,7 @@ pub(super) fn read(dir: &Path, boot: Option<&str>) -> Result<Past, (PathBuf, Str
     };
     let text = String::from_utf8_lossy(&bytes);
     // What is behind the last end of a line was being written.
-    let mut lines = text.rsplit_once('\n').map_or("", |(whole, _)| whole).lines();
+    let mut lines = text.rsplit_once('\n').map_or("", |(whole, _)| whole).split('\n');
     let written = lines.next().and_then(|line| line.strip_prefix(FIRST));
     let is_present = written.is_some() && written == boot;
     let mut sessions = Sessions::default();

@@ -8,6 +8,8 @@
 
 mod file;
 mod log;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -70,8 +72,8 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 struct Logged {
     log: Log,
-    /// What could not be written at once, and is with the thread that writes. As long as there is
-    /// some, all goes that way, so that it is written in order.
+    /// How much is with the thread that writes: an epoch, or what could not be written at once. As
+    /// long as there is some, all goes that way, so that it becomes durable in order.
     late: usize,
     ended: bool,
 }
@@ -79,7 +81,7 @@ struct Logged {
 impl Logged {
     /// Whether it is written.
     fn put(&mut self, what: &Store) -> bool {
-        if self.late == 0 && !self.ended {
+        if self.late == 0 && !self.ended && !matches!(what, Store::Epoch(_)) {
             match self.log.write([what]) {
                 Ok(()) => return true,
                 Err(why) => {
@@ -94,8 +96,8 @@ impl Logged {
     /// Writes what is late.
     fn catch_up(&mut self, batch: &[Store]) -> io::Result<()> {
         let sessions = batch.iter().filter(|what| !matches!(what, Store::Epoch(_)));
-        self.log.write(sessions.clone())?;
-        self.late -= sessions.count();
+        self.log.write(sessions)?;
+        self.late -= batch.len();
         Ok(())
     }
 
@@ -116,7 +118,6 @@ impl Storage {
                 // Held until it is in the queue, if it has to go there: the order counts.
                 let mut log = writer.log.as_ref().map(|log| crate::lock(log));
                 if let Some(log) = &mut log
-                    && !matches!(what, Store::Epoch(_))
                     && log.put(&what)
                 {
                     return true;

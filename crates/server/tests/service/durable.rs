@@ -7,13 +7,18 @@ use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, Term, Ticket, ToNode,
     ToServer, Token,
 };
-use lockspan_server::{Config, Data, Server, StartError};
+use lockspan_server::{Address, Config, Data, Server, StartError};
 use lockspan_wire::Value;
 
 use crate::client::{Client, acquire, fresh, number, record, start, within, word};
 
 fn on(dir: &Path) -> Config {
     Config { data: Data::Dir(dir.to_owned()), ..fresh() }
+}
+
+/// A server that only processes of this machine reach: its sessions are not synced.
+fn on_socket(dir: &Path) -> Config {
+    Config { listen: vec![Address::Unix(dir.join("lock.sock"))], ..on(dir) }
 }
 
 fn epoch(number: u32) -> Epoch {
@@ -90,6 +95,15 @@ async fn stand_in_line(node: &mut Client, session: SessionId, name: &str, seq: u
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_comes_back_with_tokens_that_rise_and_the_order_of_its_line() {
+    comes_back_with_tokens_and_order(on).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn so_does_a_server_whose_sessions_are_not_synced() {
+    comes_back_with_tokens_and_order(on_socket).await;
+}
+
+async fn comes_back_with_tokens_and_order(on: fn(&Path) -> Config) {
     let dir = tempfile::tempdir().expect("a directory");
     let server = start(on(dir.path())).await;
     let mut nodes = Vec::new();
@@ -168,6 +182,11 @@ async fn a_killed_server_comes_back_with_tokens_that_rise_and_the_order_of_its_l
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_stays_away_is_waited_for_and_then_forgotten() {
+    waits_for_who_stays_away(on).await;
+    waits_for_who_stays_away(on_socket).await;
+}
+
+async fn waits_for_who_stays_away(on: fn(&Path) -> Config) {
     let dir = tempfile::tempdir().expect("a directory");
     let server = start(on(dir.path())).await;
     let mut node = Client::new(&server).await;
@@ -263,6 +282,50 @@ async fn without_a_data_directory_a_start_waits_for_the_longest_lease() {
     });
     let granted = granted.await;
     assert!(matches!(granted, ToNode::Granted { .. }), "{granted:?}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_loss_of_power_nobody_re_asserts_and_tokens_still_rise() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let protocol = Limits { ttl_max: Duration::from_secs(1), ..Limits::default() };
+    let on = || Config { protocol: protocol.clone(), ..on_socket(dir.path()) };
+    let server = start(on()).await;
+    let mut node = Client::new(&server).await;
+    let gone = node.open_native_for(1, Duration::from_secs(1)).await;
+    let token = hold(&mut node, gone, "a:1", 1).await;
+    server.stop().await;
+    // As if the machine had been restarted while the server ran: another life, and no end.
+    let log = dir.path().join("lockspan.sessions");
+    let text = std::fs::read_to_string(&log).expect("there");
+    let (_, rest) = text.split_once('\n').expect("a first line");
+    let rest = rest.strip_suffix("end\n").expect("an end");
+    let first = "lockspan sessions 1 00000000-0000-0000-0000-000000000000";
+    std::fs::write(&log, format!("{first}\n{rest}")).expect("written");
+
+    let server = start(on()).await;
+    let mut node = Client::new(&server).await;
+    node.tell(gone, &ToServer::KeepAlive { number: 1 }).await;
+    assert_eq!(node.heard().await, ToNode::NoSession);
+    let session = node.open_native_for(2, Duration::from_secs(1)).await;
+    let (seq, mode, claim) = (Seq(1), Mode::Write, Claim::Held { token });
+    let (record, epoch, former) = (record("a:1"), epoch(2), gone);
+    let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
+    node.tell(session, &message).await;
+    assert!(matches!(node.heard().await, ToNode::Unlisted { .. }), "nobody may re-assert");
+    node.tell(session, &acquire("a:1", Mode::Write, 2, 2)).await;
+    assert!(matches!(node.heard().await, ToNode::Queued { .. }), "it may still be held");
+    let granted = within(async {
+        loop {
+            node.tell(session, &ToServer::KeepAlive { number: 1 }).await;
+            match node.heard().await {
+                ToNode::Alive { .. } => tokio::time::sleep(Duration::from_millis(50)).await,
+                other => break other,
+            }
+        }
+    });
+    let granted = granted.await;
+    assert!(matches!(granted, ToNode::Granted { token: new, .. } if new > token), "{granted:?}");
     server.stop().await;
 }
 
