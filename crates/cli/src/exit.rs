@@ -1,5 +1,7 @@
 //! Exit codes: those of sysexits.h, apart from a command's own.
 
+use std::fmt::Display;
+use std::io::{Write as _, stderr};
 use std::process::ExitCode;
 
 /// The arguments are wrong.
@@ -26,6 +28,12 @@ pub(crate) fn of_signal(number: i32) -> u8 {
     128u8.saturating_add(u8::try_from(number).unwrap_or(127))
 }
 
+/// Says something to whoever started us. If nobody listens any more, it is not said: that must not
+/// end us in the middle of something.
+pub(crate) fn say(text: impl Display) {
+    let _ = writeln!(stderr(), "lockspan: {text}");
+}
+
 /// A failure that ends the program: what to say, and the code.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -40,7 +48,7 @@ impl Failure {
 
     /// Says it, and gives the code.
     pub(crate) fn report(self) -> ExitCode {
-        eprintln!("lockspan: {}", self.text);
+        say(self.text);
         ExitCode::from(self.code)
     }
 }

@@ -8,7 +8,7 @@ use lockspan_wire::Value;
 use serde_json::{Map, Value as Json, json};
 
 use crate::args::LocksArgs;
-use crate::exit::{Failure, INTERNAL, SYSTEM};
+use crate::exit::{Failure, INTERNAL, SYSTEM, say};
 use crate::resp::Connection;
 
 /// Records of one answer; a greater one would hold up others.
@@ -19,7 +19,7 @@ pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
     let mut records = match Connection::open(&args.service.url)? {
         Some(mut connection) => all(&mut connection, args.pattern.as_deref())?,
         None => {
-            eprintln!("lockspan: your own service does not run, so nothing is locked");
+            say("your own service does not run, so nothing is locked");
             Vec::new()
         }
     };

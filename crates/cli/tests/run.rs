@@ -169,6 +169,22 @@ fn a_lost_lease_ends_the_command_gently_and_then_surely() {
 }
 
 #[test]
+fn a_lost_lease_ends_the_command_gently_also_if_nobody_hears_of_it() {
+    let service = Service::start();
+    let (heard, said) = std::io::pipe().unwrap();
+    drop(heard);
+    let script = "trap 'echo term' TERM; echo $$; while :; do sleep 100 & wait; done 2>/dev/null";
+    let mut command = service.run(&["--lease", "5s", "unheard:1"], script);
+    let mut run = Process::start(command.stderr(said));
+    let child = Stray(run.number());
+    service.process.signal(Signal::STOP);
+    run.line_with("term");
+    wait_until("the command is gone", || !runs(child.0));
+    assert_eq!(run.code(), 76);
+    service.process.signal(Signal::CONT);
+}
+
+#[test]
 fn a_lost_lease_ends_the_command_without_a_guardian_too() {
     let service = Service::start();
     let script = "trap '' TERM; echo $$; while :; do sleep 0.01; done";

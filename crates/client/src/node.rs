@@ -385,7 +385,19 @@ impl Node {
 
     /// Ends the sessions: nothing is held or wanted after this.
     pub(crate) fn close(&self) {
-        self.with_core(|node, core, wakes| {
+        let is_urgent = self.close_quietly();
+        self.flush(is_urgent);
+        // The background task may never run again.
+        if let Way::Stream(outbox) = &self.way
+            && outbox.write()
+        {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The same, but sends nothing; tells whether what is to be sent is urgent.
+    pub(crate) fn close_quietly(&self) -> bool {
+        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
             if node.is_closed.swap(true, Ordering::AcqRel) {
                 return;
             }
@@ -400,12 +412,7 @@ impl Node {
             }
             core.inbox.push_back(Input::Close);
         });
-        // The background task may never run again.
-        if let Way::Stream(outbox) = &self.way
-            && outbox.write()
-        {
-            self.bell.notify_one();
-        }
+        is_urgent
     }
 
     /// Refuses whoever waits for a record, which is then not wanted any more.

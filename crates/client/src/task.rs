@@ -397,11 +397,20 @@ async fn farewell(outbox: &Outbox, stream: &Stream) -> io::Result<()> {
 
 /// Ends the session, and waits until the server has heard it.
 pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
-    node.close();
     match &node.way {
-        Way::Memory(_) => return Ok(()),
-        Way::Peer(peer) => peer.close(),
-        Way::Stream(outbox) => ping(node, outbox)?,
+        Way::Memory(_) => {
+            node.close();
+            return Ok(());
+        }
+        Way::Peer(peer) => {
+            node.close();
+            peer.close();
+        }
+        Way::Stream(outbox) => {
+            // The end and the question whether it was heard go together.
+            node.close_quietly();
+            ping(node, outbox)?;
+        }
     }
     let patience = {
         let _runtime = node.runtime.enter();

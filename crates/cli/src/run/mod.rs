@@ -15,7 +15,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
-use std::thread;
 
 use rustix::process::Pid;
 
@@ -31,17 +30,19 @@ use terminal::Terminal;
 
 /// Runs the command.
 pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
-    // In a thread of its own: whoever starts a process stands still until that has its program. The
-    // lock is asked for meanwhile.
-    let guardian = thread::Builder::new().spawn(Guardian::start).map_err(system)?;
+    let system = |bad: io::Error| Failure::new(exit::SYSTEM, format!("can't start: {bad}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(system)?;
     let code = runtime.block_on(async {
-        let taken = take(&args).await;
-        let guardian = guardian.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        let (held, mut signals, mut guardian) = match (taken, guardian) {
-            (Ok((held, signals)), Ok(guardian)) => (held, signals, guardian),
-            (Ok((held, _)), Err(bad)) => {
+        let mut signals = Signals::new().map_err(system)?;
+        let locks = lock::connect(&args, &mut signals).await?;
+        // The lock is asked for first: the service opens the session while we are busy with the
+        // guardian. A thread for the guardian costs more than it saves.
+        let asking = lock::acquire(locks, &args, &mut signals);
+        let (held, guardian) = tokio::join!(asking, async { Guardian::start() });
+        let (held, mut guardian) = match (held, guardian) {
+            (Ok(held), Ok(guardian)) => (held, guardian),
+            (Ok(held), Err(bad)) => {
                 held.release().await;
                 return Err(system(bad));
             }
@@ -59,18 +60,6 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
     // The system takes it apart sooner than we do.
     std::mem::forget(runtime);
     Ok(code)
-}
-
-fn system(bad: io::Error) -> Failure {
-    Failure::new(exit::SYSTEM, format!("can't start: {bad}"))
-}
-
-/// Listens to signals, and asks for the lock.
-async fn take(args: &RunArgs) -> Result<(Held, Signals), Failure> {
-    let mut signals = Signals::new().map_err(system)?;
-    let locks = lock::connect(args, &mut signals).await?;
-    let held = lock::acquire(locks, args, &mut signals).await?;
-    Ok((held, signals))
 }
 
 async fn under_lock(

@@ -69,10 +69,11 @@ impl Watch<'_> {
     fn look_at_lease(&mut self, lost: bool) -> Duration {
         let (left, margin) = (self.held.left(), margin(self.lease));
         if lost || left.is_zero() {
-            if !std::mem::replace(&mut self.asked_to_end, true) {
-                eprintln!("lockspan: the lock is lost; killing the command");
-            }
+            // First the deed, then the word: that may have to wait for somebody to read it.
             self.tell(Signal::KILL);
+            if !std::mem::replace(&mut self.asked_to_end, true) {
+                exit::say("the lock is lost; killing the command");
+            }
             return self.lease;
         }
         self.guardian.renewed(left);
@@ -80,8 +81,8 @@ impl Watch<'_> {
             return (left - margin).min(self.lease / 4);
         }
         if !std::mem::replace(&mut self.asked_to_end, true) {
-            eprintln!("lockspan: the lease can't be renewed; ending the command");
             self.tell(Signal::TERM);
+            exit::say("the lease can't be renewed; ending the command");
         }
         left
     }
