@@ -56,10 +56,10 @@ impl Default for Config {
 /// Where epochs and sessions are kept, so that a restart continues where the last run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// In `lockspan.redb` in this directory, which is made if it is not there. If the server listens
-    /// on socket files alone, its sessions are in `lockspan.sessions` beside it, which is not
-    /// synced: after a crash of the machine nothing is granted until the longest lease that it could
-    /// have given is over.
+    /// In `lockspan.redb` in this directory, which is made if it is not there. If the server
+    /// listens on socket files alone, its sessions are in `lockspan.sessions` beside it, which is
+    /// not synced: after a crash of the machine nothing is granted until the longest lease that it
+    /// could have given is over.
     Dir(PathBuf),
     /// Nowhere. A restart knows of no session, so it grants nothing until the longest lease that it
     /// could have given is over.

@@ -10,7 +10,7 @@
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `lockspan sessions 1 BOOT` | the first one: the machine's life, by the name that the system gives it |
+//! | `lockspan sessions 1 BOOT` | the first one: the machine's life, as the system names it |
 //! | `open ID MICROS HANDOFF LAST` | a session; the fields are those of [`Store::Session`] |
 //! | `gone ID` | it is forgotten |
 //! | `end` | the server has stopped, and all before this is synced |
