@@ -24,9 +24,12 @@ const EPOCHS: TableDefinition<'_, u8, u32> = TableDefinition::new("epochs");
 const SESSIONS: TableDefinition<'_, u64, (u64, bool, bool)> = TableDefinition::new("sessions");
 
 const FORMAT: &str = "lockspan 1";
+/// The sessions are in a log beside this file. Who knows nothing of logs must not take them for
+/// none.
+const FORMAT_LOGGED: &str = "lockspan 2";
 
-/// The key of [`META`] that is there while the sessions are in a log beside this file: the longest
-/// lease that one of them may have, in microseconds.
+/// The key of [`META`] that is there while the sessions are in a log: the longest lease that one of
+/// them may have, in microseconds.
 const LOGGED: &str = "logged";
 
 type Failure = Box<dyn error::Error + Send + Sync>;
@@ -80,6 +83,7 @@ impl DataFile {
         let database = self.database.as_ref().ok_or(NOT_OPEN)?;
         let write = database.begin_write()?;
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX).to_string();
+        write.open_table(META)?.insert("format", FORMAT_LOGGED)?;
         write.open_table(META)?.insert(LOGGED, &micros[..])?;
         write.open_table(SESSIONS)?.retain(|_, _| false)?;
         write.commit()?;
@@ -90,6 +94,7 @@ impl DataFile {
     pub(super) fn log_ends(&mut self, sessions: &[Store]) -> Result<(), Failure> {
         let database = self.database.as_ref().ok_or(NOT_OPEN)?;
         let write = database.begin_write()?;
+        write.open_table(META)?.insert("format", FORMAT)?;
         write.open_table(META)?.remove(LOGGED)?;
         put(&write, sessions)?;
         write.commit()?;
@@ -199,7 +204,8 @@ fn read(path: &Path) -> Result<(Database, Saved, Option<Duration>), Failure> {
     let ours = {
         let read = database.begin_read()?;
         let has_meta = read.list_tables()?.any(|table| table.name() == META.name());
-        has_meta && read.open_table(META)?.get("format")?.is_some_and(|it| it.value() == FORMAT)
+        let known = |it: &str| [FORMAT, FORMAT_LOGGED].contains(&it);
+        has_meta && read.open_table(META)?.get("format")?.is_some_and(|it| known(it.value()))
     };
     if !ours {
         return Err(format!("it is not a data file of this version ({FORMAT:?})").into());

@@ -72,8 +72,9 @@ pub(crate) struct Writer {
 #[derive(Debug)]
 struct Logged {
     log: Log,
-    /// How much is with the thread that writes: an epoch, or what could not be written at once. As
-    /// long as there is some, all goes that way, so that it becomes durable in order.
+    /// How much is with the thread that writes, and not told to be durable yet: an epoch, or what
+    /// could not be written at once. As long as there is some, all goes that way, so that it
+    /// becomes durable and is told in order.
     late: usize,
     ended: bool,
 }
@@ -96,9 +97,12 @@ impl Logged {
     /// Writes what is late.
     fn catch_up(&mut self, batch: &[Store]) -> io::Result<()> {
         let sessions = batch.iter().filter(|what| !matches!(what, Store::Epoch(_)));
-        self.log.write(sessions)?;
-        self.late -= batch.len();
-        Ok(())
+        self.log.write(sessions)
+    }
+
+    /// So much of it was told.
+    fn told(&mut self, count: usize) {
+        self.late -= count;
     }
 
     fn end(&mut self) {
@@ -166,8 +170,9 @@ pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), Sta
             Past::Known(sessions) => sessions,
             Past::Unknown => {
                 tracing::warn!(
-                    "the machine was restarted while the server ran: nothing is granted for \
-                     {:?}, until every lease of then is over",
+                    "the machine was restarted while the server ran, or the file with its \
+                     sessions is gone: nothing is granted for {:?}, until every lease of then \
+                     is over",
                     longest + lockspan_protocol::margin(longest)
                 );
                 Saved::nothing(false, longest, how.phantom).sessions
@@ -235,6 +240,9 @@ impl Opened {
                     file.open_again();
                 }
                 stored(ids);
+                if let Some(log) = &log {
+                    crate::lock(log).told(batch.len());
+                }
                 if ends {
                     if let Some(log) = &log {
                         crate::lock(log).end();
