@@ -37,7 +37,7 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
         let mut signals = Signals::new().map_err(system)?;
         let locks = lock::connect(&args, &mut signals).await?;
         // The lock is asked for first: the service opens the session while we are busy with the
-        // guardian. A thread for the guardian costs more than it saves.
+        // guardian. A thread of its own for that was not faster.
         let asking = lock::acquire(locks, &args, &mut signals);
         let (held, guardian) = tokio::join!(asking, async { Guardian::start() });
         let (held, mut guardian) = match (held, guardian) {
