@@ -10,11 +10,14 @@ use crate::alarms::Alarm;
 use crate::keys::Keys;
 use crate::script::Op;
 
-/// A lock of ours, with one identifier for all its life.
+/// A lock of ours. Each upgrade and downgrade gives it a new identifier: one of them that reaches
+/// Redis late finds nothing that it could convert.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// The number in its identifier.
+    /// The number in its identifier, or in the one that it is about to have.
     pub(crate) count: u64,
+    /// Those that it may have instead, as long as a conversion is not answered.
+    pub(crate) before: Vec<u64>,
     pub(crate) keys: Arc<Keys>,
     /// The number under which the node knows it.
     pub(crate) seq: Seq,
@@ -33,11 +36,13 @@ pub(crate) struct Claim {
     pub(crate) renewed: Instant,
     /// When we last heard that something became of it.
     pub(crate) changed: Instant,
-    /// A call whose answer did not come can still reach Redis later, or its end was not renewed: it
-    /// is not converted any more, and a word that it is granted is not believed but asked about.
-    pub(crate) is_doubtful: bool,
+    /// Since when an answer is missing, or its end is not renewed: a word that it is granted is not
+    /// believed but asked about, until something that was sent later is answered.
+    pub(crate) doubt: Option<Instant>,
     /// Redis may have heard of it.
     pub(crate) was_sent: bool,
+    /// Redis may have heard of its last number.
+    pub(crate) is_number_sent: bool,
 }
 
 /// How long something has not worked, and when it is tried again.
@@ -56,10 +61,11 @@ impl Retry {
 }
 
 impl Claim {
-    pub(crate) fn new(seq: Seq, mode: Mode, keys: Arc<Keys>) -> Self {
+    pub(crate) fn new(count: u64, seq: Seq, mode: Mode, keys: Arc<Keys>) -> Self {
         let acquire = if mode == Mode::Read { Op::AcquireRead } else { Op::AcquireWrite };
         Self {
-            count: seq.0,
+            count,
+            before: Vec::new(),
             keys,
             seq,
             upgrade: None,
@@ -71,8 +77,9 @@ impl Claim {
             trouble: Retry::default(),
             renewed: Instant::now(),
             changed: Instant::now(),
-            is_doubtful: false,
+            doubt: None,
             was_sent: false,
+            is_number_sent: false,
         }
     }
 
@@ -81,16 +88,39 @@ impl Claim {
         !matches!(self.pending, Some(Op::AcquireRead | Op::AcquireWrite))
     }
 
-    /// Whether a downgrade may still come to Redis: after an upgrade it would make a reader of the
-    /// writer.
-    pub(crate) fn may_be_undone(&self) -> bool {
-        self.is_doubtful || self.pending == Some(Op::Downgrade)
+    /// Whether it has, or may have, the identifier with this number.
+    pub(crate) fn has(&self, count: u64) -> bool {
+        self.count == count || self.before.contains(&count)
+    }
+
+    /// It is to be converted, and has another number then.
+    pub(crate) fn convert(&mut self, op: Op, count: u64) {
+        if std::mem::take(&mut self.is_number_sent) {
+            self.before.push(self.count);
+        }
+        (self.count, self.pending, self.is_queued) = (count, Some(op), false);
+        self.trouble = Retry::default();
+    }
+
+    /// Something that was sent then is answered: Redis has its last number.
+    pub(crate) fn is_certain(&mut self, sent: Instant) {
+        self.before.clear();
+        self.is_alive(sent);
+    }
+
+    /// Something that was sent then is answered.
+    pub(crate) fn is_alive(&mut self, sent: Instant) {
+        self.doubt = self.doubt.filter(|&since| sent < since);
+    }
+
+    pub(crate) fn is_doubtful(&mut self) {
+        self.doubt = Some(Instant::now());
     }
 
     /// How it ends, given what is known about it.
     pub(crate) fn end(&self) -> Op {
         match (self.pending, self.mode) {
-            _ if self.is_doubtful => Op::Cancel,
+            _ if self.doubt.is_some() => Op::Cancel,
             (None, Mode::Read) => Op::ReleaseRead,
             (None, _) => Op::ReleaseWrite,
             (Some(_), _) => Op::Cancel,
@@ -101,6 +131,8 @@ impl Claim {
 /// A lock of ours that is over, until Redis has heard it.
 #[derive(Debug)]
 pub(crate) struct Leaving {
+    /// Numbers that it may have had instead of its last.
+    pub(crate) before: Vec<u64>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) record: lockspan_protocol::Record,
     pub(crate) trouble: Retry,

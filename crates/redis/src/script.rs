@@ -29,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) op: Op,
     pub(crate) keys: &'a Keys,
     pub(crate) identifier: &'a str,
+    /// Identifiers that it may still be instead.
+    pub(crate) before: &'a [String],
     pub(crate) record: &'a [u8],
     pub(crate) lease_micros: u64,
     /// The two keys alone.
@@ -128,7 +130,9 @@ impl Call<'_> {
         } else {
             &[self.identifier.as_bytes(), self.record, lease.as_bytes()][..]
         };
-        let rest: Vec<Vec<u8>> = keys.iter().chain(arguments).map(|word| word.to_vec()).collect();
+        let words = keys.iter().chain(arguments).copied();
+        let words = words.chain(self.before.iter().map(String::as_bytes));
+        let rest: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
         let keys = keys.len();
         let mut short = redis::cmd("EVALSHA");
         short.arg(text.script.get_hash()).arg(keys).arg(&rest);
