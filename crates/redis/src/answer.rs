@@ -184,6 +184,7 @@ impl Desk {
         let token = Token::from_number(number).unwrap_or_default();
         (claim.seq, claim.mode, claim.token) = (seq, mode, token);
         (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
+        let wish = claim.wish.take().unwrap_or(wish);
         claim.before.clear();
         claim.changed = Instant::now();
         self.alarms.unset(claim.alarm.take());
@@ -308,16 +309,21 @@ impl Desk {
                 let words: Vec<&[u8]> = rest.splitn(3, |&byte| byte == b' ').collect();
                 let [wish, count, name] = words[..] else { return };
                 let Ok(record) = Record::parse(name) else { return };
-                let Some(claim) = self.claims.get(&record) else { return };
+                let Some(claim) = self.claims.get_mut(&record) else { return };
                 let count = integer(count).map(|count| u64::try_from(count).unwrap_or(u64::MAX));
-                let seq = match count {
-                    // This may come before the answer that it is ours.
-                    Some(count) if count == claim.count => claim.upgrade.unwrap_or(claim.seq),
-                    Some(count) if claim.has(count) => claim.seq,
-                    None if claim.is_held() => claim.seq,
-                    _ => return,
-                };
-                self.wished(record, seq, mode(wish));
+                let is_asked = claim.upgrade.is_some() || !claim.is_held();
+                match count {
+                    // It comes before the answer that it is ours: only holders are told.
+                    Some(count) if count == claim.count && is_asked => {
+                        claim.wish = Some(mode(wish));
+                    }
+                    Some(count) if !claim.has(count) => {}
+                    None if !claim.is_held() => {}
+                    _ => {
+                        let seq = claim.seq;
+                        self.wished(record, seq, mode(wish));
+                    }
+                }
             }
             _ => {}
         }

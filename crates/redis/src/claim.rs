@@ -30,6 +30,8 @@ pub(crate) struct Claim {
     pub(crate) pending: Option<Op>,
     /// It stands in line.
     pub(crate) is_queued: bool,
+    /// What others want of it, heard before we heard that it is ours.
+    pub(crate) wish: Option<Option<Mode>>,
     pub(crate) alarm: Option<Alarm>,
     pub(crate) trouble: Retry,
     /// Its lease counts from then or later.
@@ -73,6 +75,7 @@ impl Claim {
             token: Token::default(),
             pending: Some(acquire),
             is_queued: false,
+            wish: None,
             alarm: None,
             trouble: Retry::default(),
             renewed: Instant::now(),
@@ -99,7 +102,7 @@ impl Claim {
             self.before.push(self.count);
         }
         (self.count, self.pending, self.is_queued) = (count, Some(op), false);
-        self.trouble = Retry::default();
+        (self.wish, self.trouble) = (None, Retry::default());
     }
 
     /// Something that was sent then is answered: Redis has its last number.

@@ -17,6 +17,10 @@ fn said(why: &RedisError) -> String {
     }
 }
 
+/// How Redis says, inside a script, that the user may not do something.
+const NO_RIGHT: [&str; 3] =
+    ["NOPERM", "The user executing the script can't", "ACL failure in script"];
+
 fn kind(why: &RedisError) -> TroubleKind {
     let text = || why.to_string();
     match why.kind() {
@@ -48,9 +52,7 @@ fn kind(why: &RedisError) -> TroubleKind {
         // Before Redis 7 the word of what a script met stands inside the message.
         _ if text().contains("WRONGTYPE") => TroubleKind::WrongType,
         _ if text().contains("MISCONF") => TroubleKind::CantSave,
-        _ if text().contains("NOPERM") || text().contains("can't run this command") => {
-            TroubleKind::NoPermission
-        }
+        _ if NO_RIGHT.iter().any(|words| text().contains(words)) => TroubleKind::NoPermission,
         _ if text().contains("Script killed") || text().contains("killed by user") => {
             TroubleKind::Killed
         }
@@ -164,6 +166,10 @@ mod tests {
                 "-ERR Error running script (call to f_5c): @user_script:9: @user_script: 9: \
                  -WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
                 TroubleKind::WrongType,
+            ),
+            (
+                "-ERR The user executing the script can't run this command or subcommand\r\n",
+                TroubleKind::NoPermission,
             ),
             ("-EXECABORT what nobody has seen yet\r\n", TroubleKind::Other),
         ] {
