@@ -185,6 +185,7 @@ impl Desk {
         (claim.seq, claim.mode, claim.token) = (seq, mode, token);
         (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
         let wish = claim.wish.take().unwrap_or(wish);
+        (claim.wanted, claim.turns) = (wish, 0);
         claim.before.clear();
         claim.changed = Instant::now();
         self.alarms.unset(claim.alarm.take());
@@ -320,8 +321,9 @@ impl Desk {
                     Some(count) if !claim.has(count) => {}
                     None if !claim.is_held() => {}
                     _ => {
-                        let seq = claim.seq;
-                        self.wished(record, seq, mode(wish));
+                        claim.wanted = mode(wish);
+                        let (seq, wanted) = (claim.seq, claim.wanted);
+                        self.wished(record, seq, wanted);
                     }
                 }
             }

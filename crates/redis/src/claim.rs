@@ -26,8 +26,12 @@ pub(crate) struct Claim {
     /// What is held, or asked for if nothing is.
     pub(crate) mode: Mode,
     pub(crate) token: Token,
+    /// What others want of what is held, as far as we know.
+    pub(crate) wanted: Option<Mode>,
     /// What has yet to succeed. Nothing: it is held, as far as we know.
     pub(crate) pending: Option<Op>,
+    /// How many have written here since Redis granted it, beyond the first.
+    pub(crate) turns: u32,
     /// It stands in line.
     pub(crate) is_queued: bool,
     /// What others want of it, heard before we heard that it is ours.
@@ -73,7 +77,9 @@ impl Claim {
             upgrade: None,
             mode,
             token: Token::default(),
+            wanted: None,
             pending: Some(acquire),
+            turns: 0,
             is_queued: false,
             wish: None,
             alarm: None,

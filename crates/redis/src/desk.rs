@@ -20,9 +20,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lockspan_client::{Ear, LockError, Trouble};
 use lockspan_protocol::{
-    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, Term, Ticket, ToNode, ToServer,
+    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, StayLimits, Term, Ticket,
+    ToNode, ToServer,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::alarms::{Alarms, Due, jittered};
@@ -47,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) caching: bool,
     pub(crate) hash_tag: bool,
     pub(crate) plain: bool,
+    /// How many writes may follow one that was granted, and for how long, without asking Redis.
+    pub(crate) stay: StayLimits,
     pub(crate) recheck: Duration,
     pub(crate) patience: Duration,
 }
@@ -160,7 +164,19 @@ impl Desk {
                 // A word may be about what the next answer will change, never the other way round.
                 Some((number, word)) = heard.recv() => self.word(number, word),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
-                Some(work) = told.recv() => self.work(work),
+                Some(work) = told.recv() => {
+                    if !self.may_stay(&work) {
+                        self.work(work);
+                        continue;
+                    }
+                    // Whoever has let go of it may say at once that it wants it again.
+                    yield_now().await;
+                    let next = told.try_recv().ok();
+                    if next.as_ref().is_none_or(|next| !self.stays(&work, next)) {
+                        self.work(work);
+                        next.into_iter().for_each(|next| self.work(next));
+                    }
+                }
             }
         }
     }
@@ -204,6 +220,42 @@ impl Desk {
             // Redis has no graph of who waits for whom, and nothing is asserted again.
             _ => {}
         }
+    }
+
+    /// Whether this ends a write that Redis granted a moment ago, so that somebody else here may have
+    /// its turn first.
+    fn may_stay(&self, work: &Work) -> bool {
+        let Work::Told(session, ToServer::Release { record, seq, keep: None }) = work else {
+            return false;
+        };
+        let claim = self.claims.get(record).filter(|claim| claim.seq == *seq);
+        let is_fresh = |claim: &Claim| {
+            let is_sure = claim.pending.is_none() && claim.doubt.is_none();
+            let stay = self.settings.stay;
+            let is_short = claim.turns < stay.turns && claim.changed.elapsed() < stay.time;
+            is_sure && claim.mode == Mode::Write && is_short
+        };
+        self.session == Some(*session) && self.link.is_some() && claim.is_some_and(is_fresh)
+    }
+
+    /// Gives what was just let go of to who asks for it next, if that is the same write.
+    fn stays(&mut self, released: &Work, next: &Work) -> bool {
+        let Work::Told(_, ToServer::Release { record: before, .. }) = released else {
+            return false;
+        };
+        let Work::Told(session, ToServer::Acquire { record, mode, seq, upgrade, .. }) = next else {
+            return false;
+        };
+        let is_same = record == before && *mode == Mode::Write && !upgrade;
+        let Some(claim) = self.claims.get_mut(record) else { return false };
+        if !is_same || self.session != Some(*session) {
+            return false;
+        }
+        (claim.seq, claim.turns) = (*seq, claim.turns + 1);
+        let (token, give_back) = (claim.token, claim.wanted);
+        let (record, seq, mode) = (record.clone(), *seq, *mode);
+        self.say(ToNode::Granted { record, seq, mode, token, give_back });
+        true
     }
 
     /// Tells the node.

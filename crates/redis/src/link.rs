@@ -10,12 +10,12 @@ use futures_util::StreamExt as _;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo as _,
     ProtocolVersion, PushInfo, PushKind, RedisError, ServerErrorKind, TlsMode, Value,
 };
-use redis::io::tcp::TcpSettings;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
@@ -134,9 +134,7 @@ impl Dial {
 
     async fn connect_by(&self, by: ProtocolVersion, number: u64) -> Result<Link, RedisError> {
         match &self.place {
-            Place::One(url) => {
-                self.connect_one(&Self::client(url, by)?, by, number).await
-            }
+            Place::One(url) => self.connect_one(&Self::client(url, by)?, by, number).await,
             Place::Sentinel { sentinels, master, login } => {
                 let client = find_master(sentinels, master, login, by).await?;
                 self.connect_one(&client, by, number).await

@@ -38,9 +38,14 @@ pub(crate) struct Call<'a> {
 }
 
 macro_rules! script {
-    ($file:literal) => {
+    ($file:literal $(, $usual:literal)?) => {
         LazyLock::new(|| {
-            Text::new(concat!(include_str!("lua/common.lua"), include_str!(concat!("lua/", $file))))
+            Text::new(concat!(
+                include_str!("lua/head.lua"),
+                $(include_str!(concat!("lua/", $usual)),)?
+                include_str!("lua/common.lua"),
+                include_str!(concat!("lua/", $file)),
+            ))
         })
     };
 }
@@ -61,9 +66,11 @@ impl Text {
 impl Op {
     fn script(self) -> &'static Text {
         static ACQUIRE_READ: LazyLock<Text> = script!("acquire_read.lua");
-        static ACQUIRE_WRITE: LazyLock<Text> = script!("acquire_write.lua");
+        static ACQUIRE_WRITE: LazyLock<Text> =
+            script!("acquire_write.lua", "acquire_write_usual.lua");
         static RELEASE_READ: LazyLock<Text> = script!("release_read.lua");
-        static RELEASE_WRITE: LazyLock<Text> = script!("release_write.lua");
+        static RELEASE_WRITE: LazyLock<Text> =
+            script!("release_write.lua", "release_write_usual.lua");
         static CANCEL: LazyLock<Text> = script!("cancel.lua");
         static RENEW: LazyLock<Text> = script!("renew.lua");
         static UPGRADE: LazyLock<Text> = script!("upgrade.lua");

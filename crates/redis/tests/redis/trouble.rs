@@ -188,6 +188,8 @@ async fn a_script_of_ours_that_is_killed_is_told_and_nothing_is_held() {
     let proxy = Proxy::to(redis.port).await;
     let locks = Options::new().connect(&proxy.url()).await.unwrap();
     let ours = concat!(
+        include_str!("../../src/lua/head.lua"),
+        include_str!("../../src/lua/acquire_write_usual.lua"),
         include_str!("../../src/lua/common.lua"),
         include_str!("../../src/lua/acquire_write.lua")
     );
