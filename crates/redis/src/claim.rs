@@ -149,3 +149,37 @@ pub(crate) struct Leaving {
     /// Then its lease is over, and there is nothing left to say.
     pub(crate) until: Instant,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim() -> Claim {
+        let record = lockspan_protocol::Record::parse(b"invoice:42").unwrap();
+        Claim::new(1, Seq(7), Mode::Read, Arc::new(Keys::of(&record, false)))
+    }
+
+    #[test]
+    fn a_doubt_ends_with_the_answer_to_what_was_sent_after_it() {
+        let mut claim = claim();
+        let before = Instant::now();
+        claim.is_doubtful();
+        claim.is_alive(before - Duration::from_millis(1));
+        assert!(claim.doubt.is_some());
+        claim.is_alive(Instant::now());
+        assert!(claim.doubt.is_none());
+    }
+
+    #[test]
+    fn a_conversion_keeps_the_numbers_that_redis_may_have() {
+        let mut claim = claim();
+        claim.is_number_sent = true;
+        claim.convert(Op::Upgrade, 2);
+        // Redis never heard of that one.
+        claim.convert(Op::Downgrade, 3);
+        assert_eq!((claim.count, &claim.before[..]), (3, &[1][..]));
+        assert!(claim.has(1) && !claim.has(2) && claim.has(3));
+        claim.is_certain(Instant::now());
+        assert!(claim.before.is_empty());
+    }
+}
