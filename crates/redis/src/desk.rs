@@ -222,8 +222,8 @@ impl Desk {
         }
     }
 
-    /// Whether this ends a write that Redis granted a moment ago, so that somebody else here may have
-    /// its turn first.
+    /// Whether this ends a write that Redis granted a moment ago, so that somebody else here may
+    /// have its turn first.
     fn may_stay(&self, work: &Work) -> bool {
         let Work::Told(session, ToServer::Release { record, seq, keep: None }) = work else {
             return false;

@@ -68,9 +68,9 @@ impl Options {
         Self { common: self.common.margin(margin), ..self }
     }
 
-    /// [`lockspan_client::Options::stay`]. On Redis without [`Options::caching`] it counts from when
-    /// a write was granted, also if nobody else waits, and is for those here who want to write as
-    /// soon as the one before lets go. No turns: each write is asked for.
+    /// [`lockspan_client::Options::stay`]. On Redis without [`Options::caching`] it counts from
+    /// when a write was granted, also if nobody else waits, and is for those here who want to write
+    /// as soon as the one before lets go. No turns: each write is asked for.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { common: self.common.stay(turns, time), stay: StayLimits { turns, time }, ..self }

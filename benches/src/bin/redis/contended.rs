@@ -97,7 +97,7 @@ fn measure(args: &Args, report: &mut Report, work: Work) -> Result<(), String> {
     Ok(())
 }
 
-/// Enters clients of a kind: turns a second, the longest wait in nanoseconds, and how even the turns
+/// Enters clients of a kind: turns a second, the longest wait in nanoseconds, and how even turns
 /// are (Jain's index: 1 if all have as many, an eighth if one has all). A wait that does
 /// not end in time counts as far as it went.
 fn enter<'a>(
