@@ -109,6 +109,10 @@ pub enum TroubleKind {
     CrossSlot,
     /// The cluster does not serve the record's slot.
     ClusterDown,
+    /// A key of the record is something else than locks need.
+    WrongType,
+    /// The server can't write to its disk, and takes no changes until it can.
+    CantSave,
     /// Something else.
     Other,
 }

@@ -19,11 +19,18 @@ use crate::trouble::{is_about_the_record, is_broken, may_pass, trouble};
 
 impl Desk {
     /// A call was answered, or was not.
-    pub(crate) fn done(&mut self, mut done: Done) {
+    pub(crate) fn done(&mut self, done: Done) {
+        let (op, link) = (done.op, done.link);
+        self.settle(done);
+        if op == Op::Renew {
+            self.renewal_done(link);
+        }
+    }
+
+    fn settle(&mut self, mut done: Done) {
         let value = match done.result.take() {
             Some(Ok(value)) => {
-                // A replica answers also, as long as nothing is to be changed.
-                if done.op != Op::Renew || value != Value::BulkString(Vec::new()) {
+                if has_written(done.op, &value, self.settings.plain) {
                     self.pause = Duration::ZERO;
                 }
                 value
@@ -51,8 +58,8 @@ impl Desk {
     }
 
     fn broken(&mut self, done: &Done, why: &RedisError) {
-        if let Some(claim) = self.claims.get_mut(&done.record).filter(|c| c.count == done.count) {
-            claim.is_doubtful = true;
+        if let Some(claim) = self.claims.get_mut(&done.record).filter(|c| c.has(done.count)) {
+            claim.is_doubtful();
         }
         let (link, heals) = (done.link, self.link.as_ref().is_some_and(Link::heals));
         if self.number == link && !heals {
@@ -100,9 +107,9 @@ impl Desk {
         let Some(round) = done.round else { return };
         let is_part = self.link.as_ref().is_some_and(Link::heals);
         let (half, is_sure) = (self.lease / 2, is_about_the_record(why));
-        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.count == done.count);
+        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.has(done.count));
         match claim {
-            Some(claim) if !claim.is_held() && (is_part || is_sure) => claim.is_doubtful = true,
+            Some(claim) if !claim.is_held() && (is_part || is_sure) => claim.is_doubtful(),
             Some(claim) if is_sure || is_part && claim.renewed.elapsed() > half => {
                 self.lost(&done.record);
             }
@@ -117,14 +124,15 @@ impl Desk {
     }
 
     fn acquired(&mut self, done: &Done, value: &Value) {
-        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.count == done.count);
+        let claim = self.claims.get_mut(&done.record).filter(|claim| claim.has(done.count));
         let Some(claim) = claim else { return self.ghost(done) };
-        if claim.pending != Some(done.op) {
+        if claim.count != done.count || claim.pending != Some(done.op) {
             return;
         }
         let Some((what, number, wish)) = three(value) else {
             return self.failed(done, strange(value));
         };
+        claim.is_certain(done.sent);
         let seq = claim.upgrade.unwrap_or(claim.seq);
         let record = done.record.clone();
         match what {
@@ -160,7 +168,7 @@ impl Desk {
     fn ghost(&mut self, done: &Done) {
         if !self.leaving.contains_key(&done.count) {
             let keys = Arc::new(Keys::of(&done.record, self.settings.hash_tag));
-            self.end(&done.record, done.count, keys, Op::Cancel);
+            self.end(&done.record, (done.count, Vec::new()), keys, Op::Cancel);
         }
     }
 
@@ -176,6 +184,9 @@ impl Desk {
         let token = Token::from_number(number).unwrap_or_default();
         (claim.seq, claim.mode, claim.token) = (seq, mode, token);
         (claim.pending, claim.is_queued, claim.trouble) = (None, false, Retry::default());
+        let wish = claim.wish.take().unwrap_or(wish);
+        (claim.wanted, claim.turns) = (wish, 0);
+        claim.before.clear();
         claim.changed = Instant::now();
         self.alarms.unset(claim.alarm.take());
         if let Some(wanted) = wish.filter(|_| self.settings.caching) {
@@ -202,6 +213,7 @@ impl Desk {
         if claim.count != done.count || claim.pending != Some(Op::Downgrade) {
             return;
         }
+        claim.is_certain(done.sent);
         (claim.pending, claim.changed) = (None, Instant::now());
         let seq = claim.seq;
         self.alarms.unset(claim.alarm.take());
@@ -219,8 +231,12 @@ impl Desk {
             claim.renewed = claim.renewed.max(done.sent);
             let is_enough = match (claim.pending, claim.mode) {
                 (None, Mode::Write) => is == b"w",
+                (None, Mode::Read) => is == b"r",
                 _ => is == b"w" || is == b"r",
             };
+            if !is.is_empty() {
+                claim.is_alive(done.sent);
+            }
             if claim.is_held() {
                 // What was true before it was granted says nothing.
                 if !is_enough && done.sent >= claim.changed {
@@ -282,11 +298,8 @@ impl Desk {
                 let Ok(record) = Record::parse(name) else { return };
                 let claim = self.claims.get(&record);
                 match claim.filter(|claim| u64::try_from(count) == Ok(claim.count)) {
-                    // It may be about an earlier upgrade, which was taken back; or its end may have
-                    // come meanwhile.
-                    Some(claim) if claim.pending == Some(Op::Upgrade) || claim.is_doubtful => {
-                        self.ask(&record);
-                    }
+                    // Its end may have come meanwhile.
+                    Some(claim) if claim.doubt.is_some() => self.ask(&record),
                     // This number is asked for once. The answer that it stands in line may come
                     // later than this.
                     Some(_) => self.granted(record, token, mode(wish)),
@@ -297,19 +310,36 @@ impl Desk {
                 let words: Vec<&[u8]> = rest.splitn(3, |&byte| byte == b' ').collect();
                 let [wish, count, name] = words[..] else { return };
                 let Ok(record) = Record::parse(name) else { return };
-                let Some(claim) = self.claims.get(&record) else { return };
-                let is_meant = match integer(count) {
-                    // This may come before the answer that it is ours.
-                    Some(count) => u64::try_from(count) == Ok(claim.count),
-                    None => claim.is_held(),
-                };
-                if is_meant {
-                    let seq = claim.seq;
-                    self.wished(record, seq, mode(wish));
+                let Some(claim) = self.claims.get_mut(&record) else { return };
+                let count = integer(count).map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+                let is_asked = claim.upgrade.is_some() || !claim.is_held();
+                match count {
+                    // It comes before the answer that it is ours: only holders are told.
+                    Some(count) if count == claim.count && is_asked => {
+                        claim.wish = Some(mode(wish));
+                    }
+                    Some(count) if !claim.has(count) => {}
+                    None if !claim.is_held() => {}
+                    _ => {
+                        claim.wanted = mode(wish);
+                        let (seq, wanted) = (claim.seq, claim.wanted);
+                        self.wished(record, seq, wanted);
+                    }
                 }
             }
             _ => {}
         }
+    }
+}
+
+/// Whether Redis has written something for us: a replica answers also, where nothing is changed.
+fn has_written(op: Op, value: &Value, plain: bool) -> bool {
+    match op {
+        Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => true,
+        Op::AcquireRead | Op::AcquireWrite => !plain || three(value).is_some_and(|it| it.0 == 1),
+        Op::Upgrade => !plain && three(value).is_some_and(|it| it.0 != -1),
+        Op::Renew => !plain && *value != Value::BulkString(Vec::new()),
+        Op::Downgrade => !plain,
     }
 }
 

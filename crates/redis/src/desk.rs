@@ -2,8 +2,8 @@
 //! Redis answers into what a server would say.
 //!
 //! A task owns it, so that everything has one order. Calls for one record go over one connection in
-//! the order in which they are made. Each lock has one identifier for all of its life, and every
-//! script may be called again with it: what became of a call whose answer was lost is seen by
+//! the order in which they are made. No identifier is used twice, and every script may be called
+//! again with the same: what became of a call whose answer was lost is seen by
 //! calling again, and until then nothing is believed. A lock that is over is `leaving` until Redis
 //! has heard it, or its lease is over.
 //!
@@ -11,7 +11,7 @@
 //! identifier that was there at that moment has been renewed; those that come later have a later
 //! end anyway.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lockspan_client::{Ear, LockError, Trouble};
 use lockspan_protocol::{
-    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, Term, Ticket, ToNode, ToServer,
+    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, StayLimits, Term, Ticket,
+    ToNode, ToServer,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::alarms::{Alarms, Due, jittered};
@@ -38,6 +40,8 @@ use crate::trouble::trouble;
 const FOR_EVER: Duration = Duration::from_secs(86_400 * 36_500);
 /// How long the end of a node may take beyond its leases.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How many renewals may be under way at the same time.
+const WINDOW: usize = 256;
 
 /// The choices that the desk has to know.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +49,8 @@ pub(crate) struct Settings {
     pub(crate) caching: bool,
     pub(crate) hash_tag: bool,
     pub(crate) plain: bool,
+    /// How many writes may follow one that was granted, and for how long, without asking Redis.
+    pub(crate) stay: StayLimits,
     pub(crate) recheck: Duration,
     pub(crate) patience: Duration,
 }
@@ -83,6 +89,12 @@ pub(crate) struct Desk {
     /// By the numbers of rounds: one that was begun again is another.
     pub(crate) renewals: BTreeMap<u64, Renewal>,
     rounds: u64,
+    /// What is yet to be renewed, for which round. So many calls are under way at most.
+    to_renew: VecDeque<(Record, Option<u64>)>,
+    /// How many renewals are under way on this connection.
+    renewing: usize,
+    /// The number of the last identifier.
+    counts: u64,
     pub(crate) alarms: Alarms,
     /// Why there is no connection.
     pub(crate) last_trouble: Option<Trouble>,
@@ -119,6 +131,9 @@ impl Desk {
             leaving: BTreeMap::new(),
             renewals: BTreeMap::new(),
             rounds: 0,
+            to_renew: VecDeque::new(),
+            renewing: 0,
+            counts: 0,
             alarms: Alarms::default(),
             last_trouble: None,
             pause: Duration::ZERO,
@@ -149,7 +164,19 @@ impl Desk {
                 // A word may be about what the next answer will change, never the other way round.
                 Some((number, word)) = heard.recv() => self.word(number, word),
                 Some(done) = self.calls.next(), if !self.calls.is_empty() => self.done(done),
-                Some(work) = told.recv() => self.work(work),
+                Some(work) = told.recv() => {
+                    if !self.may_stay(&work) {
+                        self.work(work);
+                        continue;
+                    }
+                    // Whoever has let go of it may say at once that it wants it again.
+                    yield_now().await;
+                    let next = told.try_recv().ok();
+                    if next.as_ref().is_none_or(|next| !self.stays(&work, next)) {
+                        self.work(work);
+                        next.into_iter().for_each(|next| self.work(next));
+                    }
+                }
             }
         }
     }
@@ -195,6 +222,42 @@ impl Desk {
         }
     }
 
+    /// Whether this ends a write that Redis granted a moment ago, so that somebody else here may
+    /// have its turn first.
+    fn may_stay(&self, work: &Work) -> bool {
+        let Work::Told(session, ToServer::Release { record, seq, keep: None }) = work else {
+            return false;
+        };
+        let claim = self.claims.get(record).filter(|claim| claim.seq == *seq);
+        let is_fresh = |claim: &Claim| {
+            let is_sure = claim.pending.is_none() && claim.doubt.is_none();
+            let stay = self.settings.stay;
+            let is_short = claim.turns < stay.turns && claim.changed.elapsed() < stay.time;
+            is_sure && claim.mode == Mode::Write && is_short
+        };
+        self.session == Some(*session) && self.link.is_some() && claim.is_some_and(is_fresh)
+    }
+
+    /// Gives what was just let go of to who asks for it next, if that is the same write.
+    fn stays(&mut self, released: &Work, next: &Work) -> bool {
+        let Work::Told(_, ToServer::Release { record: before, .. }) = released else {
+            return false;
+        };
+        let Work::Told(session, ToServer::Acquire { record, mode, seq, upgrade, .. }) = next else {
+            return false;
+        };
+        let is_same = record == before && *mode == Mode::Write && !upgrade;
+        let Some(claim) = self.claims.get_mut(record) else { return false };
+        if !is_same || self.session != Some(*session) {
+            return false;
+        }
+        (claim.seq, claim.turns) = (*seq, claim.turns + 1);
+        let (token, give_back) = (claim.token, claim.wanted);
+        let (record, seq, mode) = (record.clone(), *seq, *mode);
+        self.say(ToNode::Granted { record, seq, mode, token, give_back });
+        true
+    }
+
     /// Tells the node.
     pub(crate) fn say(&self, message: ToNode) {
         if let Some(session) = self.session {
@@ -214,14 +277,9 @@ impl Desk {
                     self.say(queued(record, seq));
                 }
             }
-            // What was cancelled may yet be done, and would undo this.
-            Some(claim) if upgrade && claim.is_held() && claim.may_be_undone() => {
-                self.say(ToNode::Refused { record, seq, why: AcquireRefusal::UpgradeConflict });
-            }
             Some(claim) if upgrade && claim.is_held() && claim.mode == Mode::Read => {
                 claim.upgrade = Some(seq);
-                claim.pending = Some(Op::Upgrade);
-                self.ask(&record);
+                self.convert(&record, Op::Upgrade);
             }
             _ if upgrade => {
                 self.say(ToNode::Refused { record, seq, why: AcquireRefusal::NotHeld });
@@ -229,7 +287,9 @@ impl Desk {
             _ => {
                 self.leave(&record);
                 let keys = Arc::new(Keys::of(&record, self.settings.hash_tag));
-                self.claims.insert(record.clone(), Claim::new(seq, mode, keys));
+                self.counts += 1;
+                let claim = Claim::new(self.counts, seq, mode, keys);
+                self.claims.insert(record.clone(), claim);
                 self.ask(&record);
             }
         }
@@ -245,23 +305,30 @@ impl Desk {
                 claim.seq = keep;
                 claim.upgrade = None;
                 claim.mode = Mode::Read;
-                claim.pending = Some(Op::Downgrade);
-                claim.is_queued = false;
-                claim.trouble = Retry::default();
-                self.alarms.unset(claim.alarm.take());
-                self.ask(&record);
+                self.convert(&record, Op::Downgrade);
             }
             _ => self.leave(&record),
         }
+    }
+
+    /// What we have at a record becomes something else.
+    fn convert(&mut self, record: &Record, op: Op) {
+        let Some(claim) = self.claims.get_mut(record) else { return };
+        self.counts += 1;
+        claim.convert(op, self.counts);
+        self.alarms.unset(claim.alarm.take());
+        self.ask(record);
     }
 
     /// Calls the script for what a claim has yet to reach.
     pub(crate) fn ask(&mut self, record: &Record) {
         let Some(claim) = self.claims.get_mut(record) else { return };
         if let Some(op) = claim.pending {
-            let (count, keys) = (claim.count, Arc::clone(&claim.keys));
             claim.was_sent |= self.link.is_some();
-            self.call(record, count, &keys, op, None);
+            claim.is_number_sent |= self.link.is_some();
+            let (count, before) = (claim.count, claim.before.clone());
+            let keys = Arc::clone(&claim.keys);
+            self.call(record, (count, &before), &keys, op, None);
         }
     }
 
@@ -273,15 +340,22 @@ impl Desk {
             return;
         }
         let op = claim.end();
-        self.end(record, claim.count, claim.keys, op);
+        self.end(record, (claim.count, claim.before), claim.keys, op);
     }
 
     /// Tells Redis that a lock is over, until it has heard it.
-    pub(crate) fn end(&mut self, record: &Record, count: u64, keys: Arc<Keys>, op: Op) {
-        self.call(record, count, &keys, op, None);
+    pub(crate) fn end(
+        &mut self,
+        record: &Record,
+        (count, before): (u64, Vec<u64>),
+        keys: Arc<Keys>,
+        op: Op,
+    ) {
+        self.call(record, (count, &before), &keys, op, None);
         // Without leases it has to be heard, however long it takes.
         let lease = if self.settings.plain { FOR_EVER } else { self.lease };
         let leaving = Leaving {
+            before,
             keys,
             record: record.clone(),
             trouble: Retry::default(),
@@ -314,10 +388,33 @@ impl Desk {
     }
 
     fn renew_all(&mut self, round: Option<u64>) {
-        let all = self.claims.iter();
-        let all: Vec<_> = all.map(|(r, c)| (r.clone(), c.count, Arc::clone(&c.keys))).collect();
-        for (record, count, keys) in all {
-            self.call(&record, count, &keys, Op::Renew, round);
+        self.to_renew.extend(self.claims.keys().map(|record| (record.clone(), round)));
+        self.renew_more();
+    }
+
+    /// Renews what is to be renewed, a window at a time: whatever else is called stands behind a
+    /// window only, and a call's time does not run while it waits for others.
+    fn renew_more(&mut self) {
+        while self.renewing < WINDOW {
+            let Some((record, round)) = self.to_renew.pop_front() else { return };
+            match self.claims.get(&record) {
+                Some(claim) => {
+                    let (count, before) = (claim.count, claim.before.clone());
+                    let keys = Arc::clone(&claim.keys);
+                    self.renewing += 1;
+                    self.call(&record, (count, &before), &keys, Op::Renew, round);
+                }
+                // It is over.
+                None => round.into_iter().for_each(|round| self.renewed(round, 1)),
+            }
+        }
+    }
+
+    /// A renewal on this connection is answered, or will not be.
+    pub(crate) fn renewal_done(&mut self, link: u64) {
+        if link == self.number {
+            self.renewing = self.renewing.saturating_sub(1);
+            self.renew_more();
         }
     }
 
@@ -337,16 +434,18 @@ impl Desk {
     pub(crate) fn call(
         &mut self,
         record: &Record,
-        count: u64,
+        (count, before): (u64, &[u64]),
         keys: &Keys,
         op: Op,
         round: Option<u64>,
     ) {
         let identifier = self.me.identifier(count);
+        let before: Vec<_> = before.iter().map(|&count| self.me.identifier(count)).collect();
         let call = Call {
             op,
             keys,
             identifier: &identifier,
+            before: &before,
             record: record.as_bytes(),
             lease_micros: u64::try_from(self.lease.as_micros()).unwrap_or(u64::MAX),
             plain: self.settings.plain,
@@ -370,6 +469,9 @@ impl Desk {
         }
         self.number += 1;
         self.is_stillborn = false;
+        // The node says again that it is alive, and all is looked at on the next connection.
+        (self.renewing, self.to_renew) = (0, VecDeque::new());
+        self.renewals.clear();
         let (dial, mouth, number) = (Arc::clone(&self.dial), self.mouth.clone(), self.number);
         // A server that lets us connect and does nothing for us is not called in a hurry either.
         let first = self.pause;
@@ -408,7 +510,9 @@ impl Desk {
         self.renew_all(None);
         let asked = self.claims.iter_mut().filter(|(_, claim)| claim.pending.is_some());
         let asked = asked.map(|(record, claim)| {
-            claim.is_doubtful |= claim.was_sent;
+            if claim.was_sent {
+                claim.is_doubtful();
+            }
             record.clone()
         });
         let asked: Vec<Record> = asked.collect();
@@ -419,7 +523,8 @@ impl Desk {
     fn leave_again(&mut self, count: u64) {
         let Some(leaving) = self.leaving.get(&count) else { return };
         let (record, keys) = (leaving.record.clone(), Arc::clone(&leaving.keys));
-        self.call(&record, count, &keys, Op::Cancel, None);
+        let before = leaving.before.clone();
+        self.call(&record, (count, &before), &keys, Op::Cancel, None);
     }
 
     fn ring(&mut self) {

@@ -10,12 +10,14 @@ use futures_util::StreamExt as _;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo as _,
     ProtocolVersion, PushInfo, PushKind, RedisError, ServerErrorKind, TlsMode, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
 
 use crate::identity::ALL;
 use crate::script::{self, Call};
@@ -94,8 +96,11 @@ pub(crate) struct Dial {
 impl Dial {
     /// Connects as the connection with this number.
     pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
+        if self.place.has_tls() {
+            choose_provider();
+        }
         // Whoever accepts and says nothing must not be waited for.
-        let connecting = tokio::time::timeout(self.patience * 4, self.connect_and_load(number));
+        let connecting = timeout(self.patience * 4, self.connect_and_load(number));
         connecting.await.unwrap_or_else(|_| {
             let kind = std::io::ErrorKind::TimedOut;
             Err(RedisError::from(std::io::Error::new(kind, "it takes too long to connect")))
@@ -118,14 +123,18 @@ impl Dial {
         Ok(link)
     }
 
+    /// Tells whom to connect to, and how to speak to it.
+    fn client(url: &str, by: ProtocolVersion) -> Result<Client, RedisError> {
+        let info = url.into_connection_info()?;
+        let settings = info.redis_settings().clone().set_protocol(by);
+        // Two scripts go out one after the other: the second does not wait for the first's answer.
+        let tcp = TcpSettings::default().set_nodelay(true);
+        Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp))
+    }
+
     async fn connect_by(&self, by: ProtocolVersion, number: u64) -> Result<Link, RedisError> {
         match &self.place {
-            Place::One(url) => {
-                let info = url.as_str().into_connection_info()?;
-                let settings = info.redis_settings().clone().set_protocol(by);
-                let client = Client::open(info.set_redis_settings(settings))?;
-                self.connect_one(&client, by, number).await
-            }
+            Place::One(url) => self.connect_one(&Self::client(url, by)?, by, number).await,
             Place::Sentinel { sentinels, master, login } => {
                 let client = find_master(sentinels, master, login, by).await?;
                 self.connect_one(&client, by, number).await
@@ -168,6 +177,7 @@ impl Dial {
             .use_protocol(by)
             .connection_timeout(self.patience)
             .response_timeout(self.patience)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
             .retries(3);
         if by != ProtocolVersion::RESP2 {
             builder = builder.push_sender(self.ear(number));
@@ -177,7 +187,7 @@ impl Dial {
             if by == ProtocolVersion::RESP2 {
                 let mut listening = Ok(());
                 for url in urls {
-                    let client = Client::open(url.as_str())?;
+                    let client = Self::client(url, by)?;
                     listening = self.listen_beside(&client, channel, number).await;
                     if listening.is_ok() {
                         break;
@@ -213,12 +223,23 @@ impl Dial {
     ) -> Result<(), RedisError> {
         let mut listener = client.get_async_pubsub().await?;
         listener.subscribe(&[channel, ALL][..]).await?;
-        let words = self.words.clone();
+        let (mut voice, mut heard) = listener.split();
+        let (words, patience) = (self.words.clone(), self.patience);
         tokio::spawn(async move {
-            let mut heard = listener.into_on_message();
+            // Nothing else is ever said there: without this nobody would see that it is gone.
+            let silence = async {
+                loop {
+                    sleep(patience).await;
+                    if !matches!(timeout(patience, voice.ping::<Value>()).await, Ok(Ok(_))) {
+                        return;
+                    }
+                }
+            };
+            tokio::pin!(silence);
             loop {
                 let message = tokio::select! {
                     message = heard.next() => message,
+                    () = &mut silence => None,
                     () = words.closed() => return,
                 };
                 let word = message
@@ -233,6 +254,13 @@ impl Dial {
     }
 }
 
+/// TLS is done by what the program has chosen; by ring, if it has chosen nothing. Without a choice
+/// a program into which somebody else has brought another would panic.
+fn choose_provider() {
+    // Somebody else may be first, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// Asks the sentinels where the master is.
 async fn find_master(
     sentinels: &[(String, u16)],
@@ -245,7 +273,8 @@ async fn find_master(
     let settings = login.redis_settings();
     let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
         .set_client_to_redis_protocol(by)
-        .set_client_to_redis_db(settings.db());
+        .set_client_to_redis_db(settings.db())
+        .set_client_to_redis_tcp_settings(TcpSettings::default().set_nodelay(true));
     if let Some(user) = settings.username() {
         builder = builder.set_client_to_redis_username(user);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockspan_client::{ConnectError, Handoff, Locks};
+use lockspan_protocol::StayLimits;
 
 use crate::desk::{Desk, Settings};
 use crate::identity::Identity;
@@ -12,6 +13,7 @@ use crate::trouble::trouble;
 use crate::url::{self, Target};
 
 const DAY: Duration = Duration::from_secs(86_400);
+const NO_STAY: StayLimits = StayLimits { turns: 0, time: Duration::ZERO };
 
 /// Choices for a connection to any service: those of [`lockspan_client::Options`], and those for
 /// Redis. Each has a default that is good for most.
@@ -19,6 +21,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 pub struct Options {
     common: lockspan_client::Options,
     lease: Duration,
+    stay: StayLimits,
     name: String,
     caching: Option<bool>,
     hash_tag: bool,
@@ -41,6 +44,7 @@ impl Options {
         Self {
             common: lockspan_client::Options::new(),
             lease: Duration::from_secs(10),
+            stay: StayLimits::default(),
             name: "lockspan".to_owned(),
             caching: None,
             hash_tag: false,
@@ -64,10 +68,12 @@ impl Options {
         Self { common: self.common.margin(margin), ..self }
     }
 
-    /// [`lockspan_client::Options::stay`].
+    /// [`lockspan_client::Options::stay`]. On Redis without [`Options::caching`] it counts from
+    /// when a write was granted, also if nobody else waits, and is for those here who want to write
+    /// as soon as the one before lets go. No turns: each write is asked for.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
-        Self { common: self.common.stay(turns, time), ..self }
+        Self { common: self.common.stay(turns, time), stay: StayLimits { turns, time }, ..self }
     }
 
     /// [`lockspan_client::Options::handoff`].
@@ -200,6 +206,8 @@ impl Options {
             caching,
             hash_tag: target.hash_tag.unwrap_or(self.hash_tag),
             plain,
+            // A node that caches has its turns before it is told of anything.
+            stay: if caching || plain { NO_STAY } else { self.stay },
             recheck: if plain { self.poll } else { self.recheck },
             patience: self.patience,
         };

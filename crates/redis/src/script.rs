@@ -29,6 +29,8 @@ pub(crate) struct Call<'a> {
     pub(crate) op: Op,
     pub(crate) keys: &'a Keys,
     pub(crate) identifier: &'a str,
+    /// Identifiers that it may still be instead.
+    pub(crate) before: &'a [String],
     pub(crate) record: &'a [u8],
     pub(crate) lease_micros: u64,
     /// The two keys alone.
@@ -36,9 +38,14 @@ pub(crate) struct Call<'a> {
 }
 
 macro_rules! script {
-    ($file:literal) => {
+    ($file:literal $(, $usual:literal)?) => {
         LazyLock::new(|| {
-            Text::new(concat!(include_str!("lua/common.lua"), include_str!(concat!("lua/", $file))))
+            Text::new(concat!(
+                include_str!("lua/head.lua"),
+                $(include_str!(concat!("lua/", $usual)),)?
+                include_str!("lua/common.lua"),
+                include_str!(concat!("lua/", $file)),
+            ))
         })
     };
 }
@@ -59,9 +66,11 @@ impl Text {
 impl Op {
     fn script(self) -> &'static Text {
         static ACQUIRE_READ: LazyLock<Text> = script!("acquire_read.lua");
-        static ACQUIRE_WRITE: LazyLock<Text> = script!("acquire_write.lua");
+        static ACQUIRE_WRITE: LazyLock<Text> =
+            script!("acquire_write.lua", "acquire_write_usual.lua");
         static RELEASE_READ: LazyLock<Text> = script!("release_read.lua");
-        static RELEASE_WRITE: LazyLock<Text> = script!("release_write.lua");
+        static RELEASE_WRITE: LazyLock<Text> =
+            script!("release_write.lua", "release_write_usual.lua");
         static CANCEL: LazyLock<Text> = script!("cancel.lua");
         static RENEW: LazyLock<Text> = script!("renew.lua");
         static UPGRADE: LazyLock<Text> = script!("upgrade.lua");
@@ -128,7 +137,9 @@ impl Call<'_> {
         } else {
             &[self.identifier.as_bytes(), self.record, lease.as_bytes()][..]
         };
-        let rest: Vec<Vec<u8>> = keys.iter().chain(arguments).map(|word| word.to_vec()).collect();
+        let words = keys.iter().chain(arguments).copied();
+        let words = words.chain(self.before.iter().map(String::as_bytes));
+        let rest: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
         let keys = keys.len();
         let mut short = redis::cmd("EVALSHA");
         short.arg(text.script.get_hash()).arg(keys).arg(&rest);

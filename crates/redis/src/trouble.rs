@@ -17,6 +17,10 @@ fn said(why: &RedisError) -> String {
     }
 }
 
+/// How Redis says, inside a script, that the user may not do something.
+const NO_RIGHT: [&str; 3] =
+    ["NOPERM", "The user executing the script can't", "ACL failure in script"];
+
 fn kind(why: &RedisError) -> TroubleKind {
     let text = || why.to_string();
     match why.kind() {
@@ -44,6 +48,11 @@ fn kind(why: &RedisError) -> TroubleKind {
         Some("NOAUTH" | "WRONGPASS") => TroubleKind::NoAuthentication,
         Some("UNKILLABLE") => TroubleKind::Busy,
         Some("NOREPLICAS") => TroubleKind::FailOver,
+        Some("MISCONF") => TroubleKind::CantSave,
+        // Before Redis 7 the word of what a script met stands inside the message.
+        _ if text().contains("WRONGTYPE") => TroubleKind::WrongType,
+        _ if text().contains("MISCONF") => TroubleKind::CantSave,
+        _ if NO_RIGHT.iter().any(|words| text().contains(words)) => TroubleKind::NoPermission,
         _ if text().contains("Script killed") || text().contains("killed by user") => {
             TroubleKind::Killed
         }
@@ -96,6 +105,14 @@ fn advice(kind: TroubleKind) -> &'static str {
             "the Redis Cluster does not serve the slot of this record at the moment, or it is a \
              cluster and the URL does not say so: redis-cluster://"
         }
+        TroubleKind::WrongType => {
+            "somebody has used a key of this record for something else: readlock has to be a set, \
+             writelock a string"
+        }
+        TroubleKind::CantSave => {
+            "Redis can't write to its disk, and takes no changes until it can \
+             (stop-writes-on-bgsave-error)"
+        }
         _ => "Redis refused",
     }
 }
@@ -109,13 +126,14 @@ pub(crate) fn may_pass(kind: TroubleKind) -> bool {
             | TroubleKind::ReadOnly
             | TroubleKind::Busy
             | TroubleKind::ClusterDown
+            | TroubleKind::CantSave
     )
 }
 
 /// Whether it is about one record, while all else may be in order: a key that somebody has given
 /// another type, or that we may not touch.
 pub(crate) fn is_about_the_record(kind: TroubleKind) -> bool {
-    matches!(kind, TroubleKind::NoPermission | TroubleKind::CrossSlot | TroubleKind::Other)
+    matches!(kind, TroubleKind::NoPermission | TroubleKind::CrossSlot | TroubleKind::WrongType)
 }
 
 /// Whether the connection is of no use any more. A replica may have been the master when we
@@ -143,7 +161,17 @@ mod tests {
             ("-UNKILLABLE Sorry the script already executed write commands\r\n", TroubleKind::Busy),
             ("-NOREPLICAS Not enough good replicas to write.\r\n", TroubleKind::FailOver),
             ("-TRYAGAIN Multiple keys request during rehashing\r\n", TroubleKind::ClusterDown),
-            ("-MISCONF Redis is configured to save RDB snapshots\r\n", TroubleKind::Other),
+            ("-MISCONF Redis is configured to save RDB snapshots\r\n", TroubleKind::CantSave),
+            (
+                "-ERR Error running script (call to f_5c): @user_script:9: @user_script: 9: \
+                 -WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+                TroubleKind::WrongType,
+            ),
+            (
+                "-ERR The user executing the script can't run this command or subcommand\r\n",
+                TroubleKind::NoPermission,
+            ),
+            ("-EXECABORT what nobody has seen yet\r\n", TroubleKind::Other),
         ] {
             let value = redis::parse_redis_value(said.as_bytes()).unwrap();
             let why = value.extract_error().unwrap_err();

@@ -51,6 +51,14 @@ pub(crate) fn is_ours(url: &str) -> bool {
 }
 
 impl Place {
+    pub(crate) fn has_tls(&self) -> bool {
+        let url = match self {
+            Self::One(url) | Self::Sentinel { login: url, .. } => Some(url),
+            Self::Cluster(urls) => urls.first(),
+        };
+        url.is_some_and(|url| url.starts_with("rediss:"))
+    }
+
     /// For messages: the hosts, without user and password.
     pub(crate) fn shown(&self) -> String {
         let bare = |url: &str| {

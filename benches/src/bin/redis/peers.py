@@ -48,7 +48,9 @@ def contended(port, seconds, clients, hold, pause):
     said = [results.get() for _ in all_of_them]
     for one in all_of_them:
         one.join()
-    print(sum(count for count, _ in said) / seconds, max(longest for _, longest in said) * 1e9)
+    counts = [count for count, _ in said]
+    jain = sum(counts) ** 2 / (clients * sum(count * count for count in counts) or 1)
+    print(sum(counts) / seconds, max(longest for _, longest in said) * 1e9, jain)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,4 @@
--- What the scripts share. Each script is this file and its own, put together.
---
--- KEYS  1 readlock, a set   2 writelock, a string   3 when each identifier ends, a sorted set
---       4 writers in line, a sorted set by when they came   5 readers in line, a set
---       6 the last token of the slot
--- ARGV  1 our identifier   2 the record's name   3 the lease in microseconds
---
--- An upgrader stands before all writers as '^' and its identifier, which is in readlock too.
--- An identifier without an end was put there by hand, and is never removed. So that ours never look
--- like that, also if a script fails half-way: an end is the first thing to come and the last to go,
--- and who has none gets nothing from the line.
-local read, write, ends, writers, readers, fence = unpack(KEYS)
-local me, record, lease = ARGV[1], ARGV[2], ARGV[3]
-local call = redis.call
-local now, first_end
+-- What the scripts share.
 
 local function clock()
   local time = call('TIME')
@@ -37,9 +23,31 @@ local function token(mode)
   return last
 end
 
--- Our identifier is good for a lease from now.
-local function extend()
-  call('ZADD', ends, whole(now + lease), me)
+-- An identifier, ours unless told, is good for a lease from now.
+local function extend(id)
+  call('ZADD', ends, whole(now + lease), id or me)
+end
+
+-- Something is removed, though nothing is there: that is allowed when Redis has no memory left, and
+-- then so is the rest of the script.
+local function pry()
+  call('ZREM', ends, '')
+end
+
+-- How an identifier holds the record, if it does.
+local function holds(id)
+  if call('GET', write) == id then return 'w' end
+  if call('SISMEMBER', read, id) == 1 then return 'r' end
+end
+
+-- How we hold the record, if we do, and under which identifier.
+local function held()
+  local is = holds(me)
+  if is then return is, me end
+  for place = 4, #ARGV do
+    is = holds(ARGV[place])
+    if is then return is, ARGV[place] end
+  end
 end
 
 -- In how many microseconds the first of the others ends, as it was when we came.
@@ -144,13 +152,23 @@ local function remove(id)
   if call('SREM', read, id) == 1 then
     call('ZREM', writers, '^' .. id)
     was = 'r'
-  elseif call('GET', write) == id then
+  end
+  if call('GET', write) == id then
     call('DEL', write)
     was = 'w'
-  elseif call('SREM', readers, id) + call('ZREM', writers, id) > 0 then
-    was = 'q'
   end
+  if was == '' and call('SREM', readers, id) + call('ZREM', writers, id) > 0 then was = 'q' end
   call('ZREM', ends, id)
+  return was
+end
+
+-- Removes whatever identifiers we had before this one.
+local function shed()
+  local was = ''
+  for place = 4, #ARGV do
+    local what = remove(ARGV[place])
+    if what ~= '' then was = what end
+  end
   return was
 end
 
@@ -187,10 +205,11 @@ local function tidy()
   end
 end
 
--- Ends what we have, which should be a read or a write. Tells whether it was.
-local function release(should)
-  local was = remove(me)
+-- Ends what we have. Tells what it was.
+local function leave()
+  local was, before = remove(me), shed()
+  if was == '' then was = before end
   hand_on(was == 'w')
   if was == 'q' then unwant() end
-  return was == should and 1 or 0
+  return was
 end

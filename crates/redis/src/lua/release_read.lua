@@ -1,1 +1,1 @@
-return release('r')
+return leave() == 'r' and 1 or 0

@@ -1,1 +1,1 @@
-return release('w')
+return leave() == 'w' and 1 or 0

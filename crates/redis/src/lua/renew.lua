@@ -1,15 +1,11 @@
 clock()
-local is = ''
-if call('SISMEMBER', read, me) == 1 then
-  is = 'r'
-elseif call('GET', write) == me then
-  is = 'w'
-elseif call('SISMEMBER', readers, me) == 1 or call('ZSCORE', writers, me) then
-  is = 'q'
+local is, id = held()
+if not is then
+  local waits = call('SISMEMBER', readers, me) == 1 or call('ZSCORE', writers, me)
+  is, id = waits and 'q' or '', me
 end
 if is ~= '' then
-  -- Removing it first is allowed when Redis has no memory left, and then so is adding it.
-  call('ZREM', ends, me)
-  extend()
+  pry()
+  extend(id)
 end
 return is

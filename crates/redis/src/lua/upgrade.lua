@@ -1,11 +1,22 @@
 -- A reader becomes the writer, now or when it is alone.
 tidy()
-if call('GET', write) ~= me then
-  if call('SISMEMBER', read, me) == 0 then return {-1, 0, '-'} end
-  local place = '^' .. me
-  local _, upgrader = first_writer()
-  if upgrader and upgrader ~= me then return {-2, 0, '-'} end
-  extend()
+local is, id = held()
+if not is then return {-1, 0, '-'} end
+local place = '^' .. me
+extend()
+if is == 'w' then
+  call('SET', write, me)
+  shed()
+else
+  if id ~= me then call('SADD', read, me) end
+  shed()
+  if id ~= me then
+    local _, upgrader = first_writer()
+    if upgrader then return {-2, 0, '-'} end
+  elseif not call('ZSCORE', writers, place) then
+    -- It was refused before.
+    return {-2, 0, '-'}
+  end
   if call('SCARD', read) > 1 then
     call('ZADD', writers, 0, place)
     want('w')
@@ -14,7 +25,5 @@ if call('GET', write) ~= me then
   call('ZREM', writers, place)
   call('SREM', read, me)
   call('SET', write, me)
-else
-  extend()
 end
 return {1, token('w'), wanted()}

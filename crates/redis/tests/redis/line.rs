@@ -208,3 +208,55 @@ async fn a_hundred_readers_are_asked_to_leave() {
     }
     emptied(&redis).await;
 }
+
+/// How many scripts Redis has run.
+fn scripts(redis: &Redis) -> u64 {
+    let stats = cli(redis, &["INFO", "commandstats"]);
+    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+/// A node whose threads want the record again at once gives it up after so many turns, and asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stay_is_bounded_by_turns() {
+    let redis = Redis::start(&[]).await;
+    for (turns, least) in [(0, 200), (4, 40)] {
+        let locks = node(&redis, calm().stay(turns, Duration::from_secs(600))).await;
+        let (there, before) = (record(&locks), scripts(&redis));
+        for _ in 0..100 {
+            drop(soon(there.write()).await.unwrap());
+        }
+        emptied(&redis).await;
+        let sent = scripts(&redis) - before;
+        assert!((least..=200).contains(&sent), "{sent} scripts with {turns} turns");
+    }
+}
+
+/// Nor does a node whose threads always want it keep others waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_elsewhere_has_its_turn_after_a_stay() {
+    let redis = Redis::start(&[]).await;
+    let (one, other) = (node(&redis, calm()).await, node(&redis, calm()).await);
+    let stop = Arc::new(AtomicBool::new(false));
+    let busy = [(); 3].map(|()| {
+        let (record, stop) = (record(&one), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut last = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let held = record.write().await.unwrap();
+                let token = held.token().number();
+                assert!(held.is_valid() && token >= last);
+                last = token;
+            }
+        })
+    });
+    for _ in 0..20 {
+        let held = soon(record(&other).write_owned()).await.unwrap();
+        assert!(held.is_valid());
+    }
+    stop.store(true, Ordering::Relaxed);
+    for task in busy {
+        soon(task).await.unwrap();
+    }
+    emptied(&redis).await;
+}

@@ -4,8 +4,10 @@
 
 mod by_hand;
 mod cluster;
+mod late;
 mod leases;
 mod line;
+mod proxy;
 mod refusals;
 mod sentinel;
 mod server;

@@ -59,10 +59,11 @@ async fn a_key_of_a_wrong_type_costs_its_own_record_only() {
     let redis = Redis::start(&[]).await;
     let locks = node(&redis, hasty().lease(Duration::from_secs(2))).await;
     let beside = soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap();
-    let held = soon(record(&locks).write_owned()).await.unwrap();
+    let held = soon(record(&locks).read_owned()).await.unwrap();
     assert_eq!(cli(&redis, &["SET", "readlock:invoice:42", "ann"]), "OK");
     soon(held.lost()).await;
     let why = refused(&locks).await;
+    assert_eq!(why.kind, TroubleKind::WrongType, "{why}");
     assert!(why.said.contains("WRONGTYPE"), "{why}");
     let end = || {
         let all = cli(&redis, &["ZRANGE", "lockspan:ends:x:1", "0", "-1", "WITHSCORES"]);
@@ -78,16 +79,17 @@ async fn a_key_of_a_wrong_type_costs_its_own_record_only() {
     emptied(&redis).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_not_called_in_a_hurry() {
-    let (first, second) = (Redis::start(&[]).await, Redis::start(&[]).await);
-    let locks = node(&first, Options::new().patience(Duration::from_secs(60))).await;
-    drop(soon(record(&locks).write_owned()).await.unwrap());
-    let port = second.port.to_string();
-    assert_eq!(cli(&first, &["REPLICAOF", "127.0.0.1", &port]), "OK");
-    let waiting = tokio::spawn(record(&locks).write_owned());
+/// How often Redis has said this word.
+fn errors(redis: &Redis, word: &str) -> u64 {
+    let (stats, name) = (cli(redis, &["INFO", "errorstats"]), format!("errorstat_{word}:count="));
+    let count = stats.lines().find_map(|line| line.strip_prefix(&name));
+    count.map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// How many connections there are in three seconds.
+async fn connections(redis: &Redis) -> u64 {
     let connected = || -> u64 {
-        let stats = cli(&first, &["INFO", "stats"]);
+        let stats = cli(redis, &["INFO", "stats"]);
         let line = stats.lines().find_map(|l| l.strip_prefix("total_connections_received:"));
         line.unwrap().trim().parse().unwrap()
     };
@@ -99,10 +101,105 @@ async fn a_replica_is_not_called_in_a_hurry() {
         connected();
         sleep(Duration::from_millis(300)).await;
     }
-    let made = connected() - before - looks - 1;
-    assert!(made < 40, "{made} connections in three seconds");
-    assert_eq!(cli(&first, &["REPLICAOF", "NO", "ONE"]), "OK");
-    drop(soon(waiting).await.unwrap().unwrap());
+    connected() - before - looks - 1
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replica_is_not_called_in_a_hurry() {
+    for plain in [false, true] {
+        let redis = Redis::start(&[]).await;
+        let options = Options::new().patience(Duration::from_secs(60)).plain(plain);
+        let locks = node(&redis, options).await;
+        let beside = soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap();
+        // It keeps what it has, and answers whoever only looks.
+        let nobody = free_port().to_string();
+        assert_eq!(cli(&redis, &["REPLICAOF", "127.0.0.1", &nobody]), "OK");
+        let waiting = tokio::spawn(record(&locks).write_owned());
+        let made = connections(&redis).await;
+        assert!(made < 40, "{made} connections in three seconds, plain: {plain}");
+        assert_eq!(cli(&redis, &["REPLICAOF", "NO", "ONE"]), "OK");
+        drop(soon(waiting).await.unwrap().unwrap());
+        drop(beside);
+        emptied(&redis).await;
+    }
+}
+
+/// Redis can't write to its disk for a while, and refuses to change anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_is_full_for_a_while_costs_no_lock() {
+    let redis = Redis::start(&["--save", "3600", "100"]).await;
+    let locks = node(&redis, hasty().lease(Duration::from_secs(10))).await;
+    let held = soon(locks.record("x", "1").unwrap().write_owned()).await.unwrap();
+    let end = || {
+        let all = cli(&redis, &["ZRANGE", "lockspan:ends:x:1", "0", "-1", "WITHSCORES"]);
+        all.lines().last().map_or(0, |end| end.parse::<u64>().unwrap())
+    };
+    redis.lose_folder();
+    cli(&redis, &["BGSAVE"]);
+    until("it has failed", || {
+        cli(&redis, &["INFO", "persistence"]).contains("rdb_last_bgsave_status:err")
+    })
+    .await;
+    let why = refused(&locks).await;
+    assert_eq!(why.kind, TroubleKind::CantSave, "{why}");
+    assert!(why.said.contains("write to its disk") && why.said.contains("MISCONF"), "{why}");
+    // A lease is ten seconds, and renewed after a third of it: by the clock of Redis half is over.
+    let half = end() - 5_000_000;
+    until("a renewal was refused", || {
+        let time = cli(&redis, &["TIME"]);
+        let (seconds, micros) = time.split_once('\n').unwrap();
+        format!("{seconds}{micros:0>6}").parse::<u64>().unwrap() > half
+    })
+    .await;
+    assert_eq!(cli(&redis, &["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]), "OK");
+    let before = end();
+    until("it is renewed again", || end() > before).await;
+    assert!(held.is_valid());
+    drop(held);
+    emptied(&redis).await;
+}
+
+/// A right is taken from the user who holds something: whatever it can't do any more, what it has
+/// ends.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_rights_what_a_user_has_still_ends() {
+    let redis = Redis::start(&[]).await;
+    let set = |rights: &[&str]| {
+        assert_eq!(cli(&redis, &[&["ACL", "SETUSER", "ann"], rights].concat()), "OK");
+    };
+    let url = format!("redis://ann:secret@127.0.0.1:{}", redis.port);
+    let short = || hasty().lease(Duration::from_secs(2));
+    let other = node(&redis, short()).await;
+    for (missing, is_downgraded) in [
+        (&["-zadd", "-del", "-srem"][..], false),
+        (&["-sadd", "-zrem"], true),
+        (&["-del", "-sadd"], true),
+        (&["-del"], true),
+    ] {
+        set(&["on", ">secret", "~*", "&*", "+@all"]);
+        let locks = short().connect(&url).await.unwrap();
+        let held = soon(record(&locks).write_owned()).await.unwrap();
+        if is_downgraded {
+            // Somebody wants to read beside it.
+            let reader = tokio::spawn(record(&other).read_owned());
+            until("it waits", || cli(&redis, &["SCARD", "lockspan:readers:invoice:42"]) == "1")
+                .await;
+            // Redis 7.0 has no word of its own for it.
+            let refused = || errors(&redis, "NOPERM") + errors(&redis, "ERR");
+            let before = refused();
+            set(missing);
+            let held = held.downgrade();
+            until("the downgrade was refused", || refused() > before).await;
+            drop(held);
+            drop(soon(reader).await.unwrap().unwrap());
+        } else {
+            set(missing);
+            soon(held.lost()).await;
+        }
+        drop(soon(record(&other).write_owned()).await.unwrap());
+        drop(locks);
+        emptied(&redis).await;
+    }
 }
 
 /// Another upgrade begins while Redis has not heard that the first was given up.

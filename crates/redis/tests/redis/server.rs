@@ -49,6 +49,11 @@ impl Redis {
         Self::run(command, port, folder, late).await.expect("nobody has taken the port meanwhile")
     }
 
+    /// Takes away the folder that it writes to.
+    pub(crate) fn lose_folder(&self) {
+        std::fs::remove_dir_all(self.folder.as_ref().unwrap().path()).unwrap();
+    }
+
     /// Kills it, and keeps its data.
     pub(crate) fn stop(mut self) -> tempfile::TempDir {
         self.folder.take().unwrap()

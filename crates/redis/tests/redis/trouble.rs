@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockspan_client::{ConnectError, LockError, Locks, Trouble, TroubleKind};
 use lockspan_redis::Options;
 
+use crate::proxy::Proxy;
 use crate::server::Redis;
 use crate::world::{cli, emptied, keys, node, record, soon, until};
 
@@ -177,6 +178,33 @@ async fn a_redis_that_is_busy_says_so_and_is_waited_for() {
     let said = endless.said();
     assert!(said.contains("Script killed by user"), "{said}");
     drop(soon(waiting).await.unwrap());
+    emptied(&redis).await;
+}
+
+/// A script of ours would have to be slow; so another runs under its name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_of_ours_that_is_killed_is_told_and_nothing_is_held() {
+    let redis = Redis::start(&["--lua-time-limit", "10"]).await;
+    let proxy = Proxy::to(redis.port).await;
+    let locks = Options::new().connect(&proxy.url()).await.unwrap();
+    let ours = concat!(
+        include_str!("../../src/lua/head.lua"),
+        include_str!("../../src/lua/acquire_write_usual.lua"),
+        include_str!("../../src/lua/common.lua"),
+        include_str!("../../src/lua/acquire_write.lua")
+    );
+    let name = |script: &str| cli(&redis, &["SCRIPT", "LOAD", script]);
+    proxy.say_instead(&name(ours), &name("while true do end"));
+    let asked = locks.clone();
+    let waiting = tokio::spawn(async move { refused(&asked).await });
+    until("it is busy with us", || cli(&redis, &["PING"]).contains("BUSY")).await;
+    assert_eq!(cli(&redis, &["SCRIPT", "KILL"]), "OK");
+    let why = soon(waiting).await.unwrap();
+    assert_eq!(why.kind, TroubleKind::Killed, "{why}");
+    assert!(why.said.contains("our script was killed"), "{why}");
+    emptied(&redis).await;
+    proxy.say_as_it_is();
+    drop(soon(record(&locks).write_owned()).await.unwrap());
     emptied(&redis).await;
 }
 
