@@ -682,9 +682,14 @@ impl Node {
         lock(&self.core).cache.len()
     }
 
-    /// Whether nothing can be acquired any more.
+    /// Whether nothing can be acquired any more. Who hears that it is so finds every guard lost:
+    /// whoever closes keeps the core until they are.
     pub(crate) fn is_closed(&self) -> bool {
-        self.is_closed.load(Ordering::Acquire)
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        if is_closed {
+            drop(lock(&self.core));
+        }
+        is_closed
     }
 }
 
