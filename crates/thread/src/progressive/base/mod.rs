@@ -1,0 +1,12 @@
+//! base
+#[cfg(not(lockspan_loom))]
+mod guard;
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+mod ord;
+mod raw;
+mod word;
+
+#[cfg(not(lockspan_loom))]
+pub use self::guard::{AtomicGuard, Lock, ReadGuard, SeekGuard, WriteGuard};
+pub use self::raw::RawLock;
