@@ -75,6 +75,8 @@ mod line;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
 mod ord;
+#[cfg(all(test, lockspan_shuttle))]
+mod shuttle;
 pub mod state;
 mod turnstile;
 pub mod upgrade;
