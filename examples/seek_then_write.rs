@@ -2,8 +2,8 @@
 //!
 //! Run: `cargo run -p lockspan-examples --bin seek_then_write`
 //!
-//! Eight threads look up the same names in a directory. Whoever misses one becomes the seeker, looks
-//! again (another may have been quicker), and writes. Every name is added once.
+//! Eight threads look up the same names in a directory. Whoever misses one becomes the seeker,
+//! looks again (another may have been quicker), and writes. Every name is added once.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;

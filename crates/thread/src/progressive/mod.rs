@@ -3,8 +3,8 @@
 //! | type | states | take it when |
 //! |---|---|---|
 //! | [`Lock`] | Read, Seek, Write, Atomic | readers now and then find something to write |
-//! | [`UpgradeLock`] | Read, Atomic | readers find something to change by atomics, and must not be refused |
-//! | [`ClaimLock`] | Read, Join, Claim, Atomic, Alone | many change at once, and first agree who takes what |
+//! | [`UpgradeLock`] | Read, Atomic | readers change by atomics and must not be refused |
+//! | [`ClaimLock`] | Read, Join, Claim, Atomic, Alone | many change at once, and agree first |
 //!
 //! They are three types because their states do not mix: a seeker that writes would look like the
 //! beginning of a claim phase, and the other way round. Every state is a type of guard, every
@@ -56,8 +56,8 @@
 //! # Waiting
 //!
 //! All three wait in the same way: they spin a little, then sleep in a line with a bound on being
-//! passed; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms give back what they
-//! had. There are no futures: the first in line looks at the clock, which a task cannot do by
+//! passed; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms give back what
+//! they had. There are no futures: the first in line looks at the clock, which a task cannot do by
 //! itself. A lock is not re-entrant: a thread that holds a guard and asks for another may wait for
 //! itself. Guards are `Send`; a panic under a guard ends the hold, and there is no poisoning.
 //!

@@ -32,11 +32,12 @@
 //! # Invariants
 //!
 //! - **I1** Every change of the word is one read-modify-write, so it either comes before a flag is
-//!   set, and the one who sets it sees it and does not sleep, or after, and its maker sees the flag.
+//!   set, and the one who sets it sees it and does not sleep, or after, and its maker sees the
+//!   flag.
 //! - **I2** `CLOSED` and `CALL` belong to the first in line: it takes them away as it goes in (in
 //!   the same exchange) or gives up; `CALL` goes also with the call.
-//! - **I3** `INSIDE` is set exactly while somebody inside is in the list; it changes only behind the
-//!   line's mutex.
+//! - **I3** `INSIDE` is set exactly while somebody inside is in the list; it changes only behind
+//!   the line's mutex.
 //! - **I4** Who becomes the first in line is woken, and looks at the word before it sleeps again.
 
 use core::fmt;

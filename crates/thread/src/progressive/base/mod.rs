@@ -69,22 +69,22 @@
 //! | T7  | W → U | drop | – | Release | T1 to T4 |
 //! | T8  | A → U | drop | – | Release | T1 to T4, T15 |
 //! | T9  | R → S | [`ReadGuard::try_seek`] | as T2, or refused | Relaxed | – |
-//! | T10 | R → A | [`ReadGuard::try_atomic`] | no SEEK, WRITE, or refused; waits as T3 | Release, then Acquire | T5, T10 |
+//! | T10 | R → A | [`ReadGuard::try_atomic`] | no SEEK, WRITE; waits | Release, Acquire | T5, T10 |
 //! | T11 | S → W | [`SeekGuard::write`] | waits as T3 | Acquire | T5, T6 |
 //! | T12 | S → R | [`SeekGuard::read`] | – | Relaxed | – |
 //! | T13 | W → S | [`WriteGuard::seek`] | – | Release | T1 |
 //! | T14 | W → R | [`WriteGuard::read`] | – | Release | T1 |
-//! | T15 | A → R | [`AtomicGuard::read`] | waits until it is a reader (I3) | Release, then Acquire | T8, T15 |
+//! | T15 | A → R | [`AtomicGuard::read`] | waits to be a reader (I3) | Release, Acquire | T8, T15 |
 //!
 //! Who waits in T3, T4, T10, T11 and T15 does so *inside*: it is counted already, so by I2 and I3
-//! what it waits for stays once it is there. T9 and T12 publish nothing: the thread goes on reading,
-//! and whoever wants to write waits for its T5 or T6.
+//! what it waits for stays once it is there. T9 and T12 publish nothing: the thread goes on
+//! reading, and whoever wants to write waits for its T5 or T6.
 //!
 //! # Why R → A is refused beside a seeker
 //!
-//! 1. T1 reads, T2 seeks. 2. T1 wants to be an atomic and waits for the seeker to go. 3. T2 wants to
-//!    write and waits for all readers to go: if T1 still counted as a reader, both would wait for
-//!    ever; if it counted as an atomic, the data would change after T1 had read it.
+//! 1. T1 reads, T2 seeks. 2. T1 wants to be an atomic and waits for the seeker to go. 3. T2 wants
+//!    to write and waits for all readers to go: if T1 still counted as a reader, both would wait
+//!    for ever; if it counted as an atomic, the data would change after T1 had read it.
 //!
 //! # Progress
 //!

@@ -1,12 +1,12 @@
 //! What the lock promises, in one thread and in many.
 
 use std::mem;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::word::MOST;
 use super::{AtomicGuard, Lock, RawLock, ReadGuard, SeekGuard, WriteGuard};
+use crate::sync::{AtomicU32, Ordering};
 
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(60);

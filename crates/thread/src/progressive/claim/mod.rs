@@ -51,8 +51,8 @@
 //!   no reader is left (→ claiming) or no joiner (→ open), claiming when no joiner is left
 //!   (→ changing, or open if nobody went on), changing when no atomic is left (→ open, joining or
 //!   claiming, by who waits). So the last one out turns the phase over, and nobody can miss it.
-//! - **I3** A joiner keeps the claim phase, an atomic the atomic phase, a reader the open or joining
-//!   phase: what a thread waits for stays once it is there.
+//! - **I3** A joiner keeps the claim phase, an atomic the atomic phase, a reader the open or
+//!   joining phase: what a thread waits for stays once it is there.
 //! - **I4** The word is zero at rest.
 //!
 //! # Transitions
@@ -64,16 +64,16 @@
 //! | T3  | R → J: → joining | [`ReadGuard::join`] | Release | T4 |
 //! | T4  | J → C: waits for claiming | [`JoinGuard::claim`] | Acquire | T2, 3, 5, 7, 9 |
 //! | T5  | J → U, C → U: retracts | drop | Release | T4, 6, 10 |
-//! | T6  | C → A: waits for changing | [`ClaimGuard::atomic`] | Release, then Acquire | T5, T6 |
+//! | T6  | C → A: waits for changing | [`ClaimGuard::atomic`] | Release, Acquire | T5, T6 |
 //! | T7  | A → U | drop | Release | T1, 4, 8, 10 |
-//! | T8  | A → R: waits for open or joining | [`AtomicGuard::read`] | Release, then Acquire | T7 to T9 |
+//! | T8  | A → R: waits for open, joining | [`AtomicGuard::read`] | Release, Acquire | T7 to T9 |
 //! | T9  | A → J | [`AtomicGuard::join`] | Release | T4, T8 |
 //! | T10 | U → J alone: idle → alone | [`ClaimLock::join_alone`] | Acquire | T2, 5, 7, 11 |
 //! | T11 | J alone → U, C, A, R | drop, [`AloneGuard::claim`], … | Release | T1, T10 |
 //!
-//! R → C is T3 and T4 ([`ReadGuard::claim`]), U → C is T1, T3 and T4 ([`ClaimLock::claim`]), A → C is
-//! T9 and T4 ([`AtomicGuard::claim`]). Three ways to give up: drop a join guard, drop a claim guard,
-//! or [`ClaimGuard::refuge`]: C → A, nothing, → R, with the structure held all the time.
+//! R → C is T3 and T4 ([`ReadGuard::claim`]), U → C is T1, T3 and T4 ([`ClaimLock::claim`]), A → C
+//! is T9 and T4 ([`AtomicGuard::claim`]). Three ways to give up: drop a join guard, drop a claim
+//! guard, or [`ClaimGuard::refuge`]: C → A, nothing, → R, with the structure held all the time.
 //!
 //! # What differs from the note
 //!

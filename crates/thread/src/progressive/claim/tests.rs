@@ -1,10 +1,10 @@
 //! What the lock promises, in one thread and in many.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use super::{AloneGuard, AtomicGuard, ClaimGuard, ClaimLock, JoinGuard, ReadGuard};
+use crate::sync::{AtomicU32, Ordering};
 
 const SHORT: Duration = Duration::from_millis(1);
 const LONG: Duration = Duration::from_secs(60);

@@ -18,6 +18,9 @@ pub(super) struct Node<T> {
     next_aside: AtomicPtr<Self>,
     mark: AtomicU32,
     item: UnsafeCell<MaybeUninit<T>>,
+    /// A model cannot see that an atomic is read before it was made; it sees it of this.
+    #[cfg(lockspan_loom)]
+    whole: UnsafeCell<()>,
 }
 
 impl<T> Node<T> {
@@ -31,18 +34,43 @@ impl<T> Node<T> {
             next_aside: AtomicPtr::new(ptr::null_mut()),
             mark: AtomicU32::new(mark),
             item: UnsafeCell::new(item),
+            #[cfg(lockspan_loom)]
+            whole: UnsafeCell::new(()),
         })
     }
 
     pub(super) fn next(&self) -> *mut Self {
+        #[cfg(lockspan_loom)]
+        self.whole.with(|_| ());
         self.next.load(ord::FOLLOW)
+    }
+
+    fn is_taken(&self) -> bool {
+        #[cfg(lockspan_loom)]
+        self.whole.with(|_| ());
+        self.mark.load(Ordering::Relaxed) == TAKEN
     }
 
     /// The item, if it is there. For readers.
     pub(super) fn item(&self) -> Option<&T> {
-        let is_there = self.mark.load(Ordering::Relaxed) != TAKEN;
-        // SAFETY: Q2: it is there; and nobody takes it while somebody reads.
-        is_there.then(|| self.item.with(|item| unsafe { (*item).assume_init_ref() }))
+        let is_there = !self.is_taken();
+        // SAFETY: nobody takes the item while somebody reads.
+        let item = self.item.with(|item| unsafe { &*item });
+        // SAFETY: Q2: it is there.
+        is_there.then(|| unsafe { item.assume_init_ref() })
+    }
+
+    /// Moves the item out.
+    ///
+    /// # Safety
+    /// It is there, and the caller's alone; it is not used again.
+    unsafe fn take(&self) -> T {
+        self.item.with_mut(|item| {
+            // SAFETY: the caller's alone.
+            let item = unsafe { &*item };
+            // SAFETY: it is there, and not used again.
+            unsafe { item.assume_init_read() }
+        })
     }
 }
 
@@ -108,7 +136,7 @@ impl<T> List<T> {
         // SAFETY: Q4: it is not TAKEN, so the head has not passed it.
         let node = unsafe { &*node };
         // SAFETY: Q2: it is CLAIMED, by the caller, so the item is there and nobody else's.
-        let item = node.item.with_mut(|item| unsafe { (*item).assume_init_read() });
+        let item = unsafe { node.take() };
         node.mark.store(TAKEN, Ordering::Relaxed);
         self.len.fetch_sub(1, Ordering::Relaxed);
         item
@@ -122,8 +150,7 @@ impl<T> List<T> {
             // SAFETY: Q4: nothing that was the head is freed in this phase.
             let next = unsafe { &*head }.next();
             // SAFETY: a node in the list, or null.
-            let is_taken = unsafe { next.as_ref() }
-                .is_some_and(|next| next.mark.load(Ordering::Relaxed) == TAKEN);
+            let is_taken = unsafe { next.as_ref() }.is_some_and(Node::is_taken);
             if !is_taken {
                 return;
             }
@@ -191,9 +218,9 @@ impl<T> Drop for List<T> {
         while !at.is_null() {
             // SAFETY: nobody else has the list any more; each node is reached once.
             let node = unsafe { Box::from_raw(at) };
-            if node.mark.load(Ordering::Relaxed) != TAKEN {
-                // SAFETY: Q2: the item is there.
-                drop(node.item.with_mut(|item| unsafe { (*item).assume_init_read() }));
+            if !node.is_taken() {
+                // SAFETY: Q2: the item is there; nobody else has the node any more.
+                drop(unsafe { node.take() });
             }
             at = node.next();
         }

@@ -39,11 +39,11 @@
 //!
 //! # Invariants
 //!
-//! - **Q1** A node's mark goes from FREE to CLAIMED in the claim phase only, by one thread, and back
-//!   to FREE or on to TAKEN by that thread only.
+//! - **Q1** A node's mark goes from FREE to CLAIMED in the claim phase only, by one thread, and
+//!   back to FREE or on to TAKEN by that thread only.
 //! - **Q2** The item is in its node exactly while the mark is FREE or CLAIMED.
-//! - **Q3** The head moves over TAKEN nodes only, in the atomic phase or alone; so whatever a reader
-//!   or claimant reaches from the head stays.
+//! - **Q3** The head moves over TAKEN nodes only, in the atomic phase or alone; so whatever a
+//!   reader or claimant reaches from the head stays.
 //! - **Q4** A node is put aside after the head has passed it, in the atomic phase, and freed in a
 //!   later claim phase or alone.
 //! - **Q5** The tail is the last node whenever nobody is in the atomic phase, and the head never
@@ -52,8 +52,8 @@
 //! # Order
 //!
 //! What one thread pushes before another push begins stands before it. `pop` takes the first item
-//! that nobody else has taken or is taking, so one consumer sees the order of the queue, and each of
-//! many sees its own items in that order.
+//! that nobody else has taken or is taking, so one consumer sees the order of the queue, and each
+//! of many sees its own items in that order.
 
 mod list;
 #[cfg(all(test, lockspan_loom))]

@@ -1,10 +1,10 @@
 //! What the queue promises, from one thread and from many.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::Queue;
+use crate::sync::{AtomicUsize, Ordering};
 
 #[test]
 fn items_come_out_in_order() {
