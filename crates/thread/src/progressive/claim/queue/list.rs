@@ -1,10 +1,13 @@
 //! The linked list behind a [`Queue`](super::Queue). Who may call what in which phase is said with
 //! each; the queue's guards see to it. Q1 to Q5 are the invariants of the queue.
+//!
+//! Every access is `Relaxed`: the phases order all that matters. In particular a node is made
+//! before its thread claims, and the atomic phase begins after all claims, so whoever finds a node
+//! there, even one that was linked a moment ago, finds it whole.
 
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use super::ord;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 
 const FREE: u32 = 0;
@@ -42,7 +45,7 @@ impl<T> Node<T> {
     pub(super) fn next(&self) -> *mut Self {
         #[cfg(lockspan_loom)]
         self.whole.with(|_| ());
-        self.next.load(ord::FOLLOW)
+        self.next.load(Ordering::Relaxed)
     }
 
     fn is_taken(&self) -> bool {
@@ -193,17 +196,18 @@ impl<T> List<T> {
     pub(super) fn append(&self, node: Box<Node<T>>) {
         let node = Box::into_raw(node);
         loop {
-            let tail = self.tail.load(ord::FOLLOW);
+            let tail = self.tail.load(Ordering::Relaxed);
             // SAFETY: Q5: the tail is in the list.
             let last = unsafe { &*tail };
             let next = last.next();
             if !next.is_null() {
-                _ = self.tail.compare_exchange(tail, next, ord::LINK, Ordering::Relaxed);
+                _ = self.tail.compare_exchange(tail, next, Ordering::Relaxed, Ordering::Relaxed);
                 continue;
             }
             let null = ptr::null_mut();
-            if last.next.compare_exchange(null, node, ord::LINK, Ordering::Relaxed).is_ok() {
-                _ = self.tail.compare_exchange(tail, node, ord::LINK, Ordering::Relaxed);
+            if last.next.compare_exchange(null, node, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                _ = self.tail.compare_exchange(tail, node, Ordering::Relaxed, Ordering::Relaxed);
                 self.len.fetch_add(1, Ordering::Relaxed);
                 return;
             }

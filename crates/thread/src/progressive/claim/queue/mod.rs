@@ -58,7 +58,6 @@
 mod list;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
-mod ord;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 
