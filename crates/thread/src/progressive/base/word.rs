@@ -162,7 +162,7 @@ fn latched(word: u64) -> u64 {
 
 /// The holders in a word.
 pub(super) fn holders(word: u64) -> Holders {
-    let count = |one| (word / one & MOST) as u32;
+    let count = |one| ((word / one) & MOST) as u32;
     Holders {
         readers: count(READER),
         seeker: word & SEEK != 0,

@@ -154,7 +154,7 @@ fn turned_over(word: u64) -> u64 {
 
 /// The holders in a word.
 pub(super) fn holders(word: u64) -> Holders {
-    let count = |one| (word / one & MOST) as u32;
+    let count = |one| ((word / one) & MOST) as u32;
     let phase = match word & PHASE {
         OPEN => Phase::Open,
         JOINING => Phase::Joining,
