@@ -1,10 +1,11 @@
 /* Threads on all ways through the three locks at once: nobody is beside whom its state excludes. */
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "check.h"
 #include "lockspan_plock.h"
 
-enum { THREADS = 8, ROUNDS = 12000 };
+enum { THREADS = 8, ROUNDS = 20000 };
 
 /* How many are in each state, as the program knows it: counted after a call that came there, and
    counted off before the call that leaves. */
@@ -28,10 +29,20 @@ struct sum {
     long written, changed, seated;
 };
 
+/* Lets others run while this thread is in a state, now and then. */
+static void lingers(void) {
+    static _Thread_local unsigned calls;
+    if (calls++ % 7 == 0)
+        sched_yield();
+}
+
 static void looks(struct data *data) {
     long changes;
     data->in.readers++;
     changes = data->changes;
+    CHECK(data->in.writers + data->in.atomics + data->in.claimants, 0);
+    CHECK(data->first == data->second, 1);
+    lingers();
     CHECK(data->in.writers + data->in.atomics + data->in.claimants, 0);
     CHECK(data->first == data->second, 1);
     CHECK(data->changes == changes, 1);
@@ -42,6 +53,7 @@ static void writes(struct data *data, struct sum *sum) {
     CHECK(data->in.writers++, 0);
     CHECK(data->in.readers + data->in.seekers + data->in.atomics + data->in.claimants, 0);
     data->first++;
+    lingers();
     data->second++;
     sum->written++;
     data->in.writers--;
@@ -51,6 +63,8 @@ static void changes(struct data *data, struct sum *sum) {
     data->in.atomics++;
     CHECK(data->in.readers + data->in.seekers + data->in.writers + data->in.claimants, 0);
     data->changes++;
+    lingers();
+    CHECK(data->in.readers + data->in.seekers + data->in.writers + data->in.claimants, 0);
     sum->changed++;
     data->in.atomics--;
 }
@@ -61,6 +75,8 @@ static long seeks(struct data *data) {
     CHECK(data->in.seekers++, 0);
     CHECK(data->in.writers + data->in.atomics, 0);
     seen = data->first;
+    lingers();
+    CHECK(data->in.writers + data->in.atomics, 0);
     data->in.seekers--;
     return seen;
 }
@@ -221,6 +237,8 @@ static int marks(void) {
     CHECK(many_data.in.readers + many_data.in.writers + many_data.in.atomics, 0);
     while (atomic_exchange(&many_data.seats[mine].taken, 1))
         CHECK(++mine < THREADS, 1);
+    lingers();
+    CHECK(many_data.in.readers + many_data.in.writers + many_data.in.atomics, 0);
     many_data.in.claimants--;
     return mine;
 }
@@ -235,8 +253,11 @@ static void unmarks(int mine) {
 
 /* In Atomic: changes its seat, and frees it. */
 static void sits(int mine, struct sum *sum) {
+    long count;
     changes(&many_data, sum);
-    many_data.seats[mine].count++;
+    count = many_data.seats[mine].count;
+    lingers();
+    many_data.seats[mine].count = count + 1;
     sum->seated++;
     many_data.seats[mine].taken = 0;
 }
