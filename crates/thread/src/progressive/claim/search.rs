@@ -137,8 +137,8 @@ fn search_groups(threads: usize, from: usize, group: &mut Vec<&'static [Do]>) ->
         return search(group);
     }
     let mut states = 0;
-    for at in from..WAYS.len() {
-        group.push(WAYS[at]);
+    for (at, way) in WAYS.iter().enumerate().skip(from) {
+        group.push(way);
         states += search_groups(threads, at, group);
         group.pop();
     }

@@ -84,7 +84,7 @@ pub(super) fn read_done(word: u64) -> u64 {
 /// T3
 #[inline]
 pub(super) fn join(word: u64) -> u64 {
-    turned_over(word - READER + JOINER & !PHASE | JOINING)
+    turned_over((word - READER + JOINER) & !PHASE | JOINING)
 }
 
 /// T5, from Join and from Claim.

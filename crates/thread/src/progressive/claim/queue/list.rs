@@ -42,7 +42,7 @@ impl<T> Node<T> {
     pub(super) fn item(&self) -> Option<&T> {
         let is_there = self.mark.load(Ordering::Relaxed) != TAKEN;
         // SAFETY: Q2: it is there; and nobody takes it while somebody reads.
-        is_there.then(|| self.item.with(|item| unsafe { (*item).assume_init_ref() }))
+        is_there.then(|| self.item.with(|item| unsafe { &*item.cast::<T>() }))
     }
 }
 
@@ -108,7 +108,7 @@ impl<T> List<T> {
         // SAFETY: Q4: it is not TAKEN, so the head has not passed it.
         let node = unsafe { &*node };
         // SAFETY: Q2: it is CLAIMED, by the caller, so the item is there and nobody else's.
-        let item = node.item.with_mut(|item| unsafe { (*item).assume_init_read() });
+        let item = node.item.with_mut(|item| unsafe { item.cast::<T>().read() });
         node.mark.store(TAKEN, Ordering::Relaxed);
         self.len.fetch_sub(1, Ordering::Relaxed);
         item
@@ -193,7 +193,7 @@ impl<T> Drop for List<T> {
             let node = unsafe { Box::from_raw(at) };
             if node.mark.load(Ordering::Relaxed) != TAKEN {
                 // SAFETY: Q2: the item is there.
-                drop(node.item.with_mut(|item| unsafe { (*item).assume_init_read() }));
+                drop(node.item.with_mut(|item| unsafe { item.cast::<T>().read() }));
             }
             at = node.next();
         }
