@@ -145,7 +145,10 @@ macro_rules! calls {
         ///
         /// `lock` is null or a valid descriptor, `until` null or a pointer to a `timespec`.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name(lock: *const $lock, until: *const libc::timespec) -> libc::c_int {
+        unsafe extern "C" fn $name(
+            lock: *const $lock,
+            until: *const libc::timespec,
+        ) -> libc::c_int {
             // SAFETY: the same contract.
             let lock = unsafe { $crate::plock::calls::open(lock, stringify!($name)) };
             let call = |deadline| {

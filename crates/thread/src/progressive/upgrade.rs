@@ -11,10 +11,12 @@
 //! use lockspan_thread::progressive::upgrade::{ReadGuard, UpgradeLock};
 //!
 //! let hits = UpgradeLock::new(AtomicU32::new(0));
-//! let read = hits.read();
-//! if read.load(Ordering::Relaxed) == 0 {
-//!     let atomic = ReadGuard::atomic(read);
-//!     atomic.fetch_add(1, Ordering::Relaxed);
+//! {
+//!     let read = hits.read();
+//!     if read.load(Ordering::Relaxed) == 0 {
+//!         let atomic = ReadGuard::atomic(read);
+//!         atomic.fetch_add(1, Ordering::Relaxed);
+//!     }
 //! }
 //! assert_eq!(hits.into_inner().into_inner(), 1);
 //! ```
