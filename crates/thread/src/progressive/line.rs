@@ -136,7 +136,7 @@ impl Line {
         alarm.into_iter().for_each(Alarm::ring);
     }
 
-    #[cfg(test)]
+    /// Whether nobody waits.
     pub(super) fn is_empty(&self) -> bool {
         self.with(|waiting| waiting.outside.is_empty() && waiting.inside.is_empty())
     }

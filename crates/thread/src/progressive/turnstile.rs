@@ -105,6 +105,11 @@ impl<M> Turnstile<M> {
         self.word.load(Ordering::Relaxed) & !FLAGS
     }
 
+    /// Whether nobody holds anything, and nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.fields() == 0 && self.line.is_empty()
+    }
+
     #[cfg(test)]
     pub(super) fn assert_at_rest(&self) {
         assert_eq!(self.word.load(Ordering::Acquire), 0, "the word is not zero at rest");

@@ -11,10 +11,12 @@
 //! use lockspan_thread::progressive::upgrade::{ReadGuard, UpgradeLock};
 //!
 //! let hits = UpgradeLock::new(AtomicU32::new(0));
-//! let read = hits.read();
-//! if read.load(Ordering::Relaxed) == 0 {
-//!     let atomic = ReadGuard::atomic(read);
-//!     atomic.fetch_add(1, Ordering::Relaxed);
+//! {
+//!     let read = hits.read();
+//!     if read.load(Ordering::Relaxed) == 0 {
+//!         let atomic = ReadGuard::atomic(read);
+//!         atomic.fetch_add(1, Ordering::Relaxed);
+//!     }
 //! }
 //! assert_eq!(hits.into_inner().into_inner(), 1);
 //! ```
@@ -32,7 +34,7 @@
 use core::fmt;
 use std::time::{Duration, Instant};
 
-use super::base::RawLock;
+use super::base::{Holders, RawLock};
 use super::guard::{Guard, Locked};
 use super::state::{Atomic, Holds, Read, sealed};
 use super::until;
@@ -60,6 +62,18 @@ impl RawUpgradeLock {
     #[must_use]
     pub const fn new() -> Self {
         Self(RawLock::new())
+    }
+
+    /// Who is inside; nobody seeks, writes or returns here.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        self.0.holders()
+    }
+
+    /// Whether nobody is inside and nobody waits to come in.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.is_idle()
     }
 
     /// Waits to read.

@@ -93,6 +93,7 @@
 //! Returners wait for the atomics inside; none comes in meanwhile.
 
 mod guard;
+mod holders;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
 mod ord;
@@ -102,4 +103,5 @@ mod tests;
 mod word;
 
 pub use self::guard::{AtomicGuard, Lock, ReadGuard, SeekGuard, WriteGuard};
+pub use self::holders::Holders;
 pub use self::raw::RawLock;

@@ -4,6 +4,7 @@ use core::fmt;
 use std::time::Instant;
 
 use super::super::turnstile::Turnstile;
+use super::holders::Holders;
 use super::ord;
 use super::word::{self, Base, READER, SEEK, WRITE};
 use crate::sync::Ordering;
@@ -23,9 +24,7 @@ impl Default for RawLock {
 
 impl fmt::Debug for RawLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut f = f.debug_struct("RawLock");
-        word::describe(self.0.fields(), &mut f);
-        f.finish()
+        f.debug_tuple("RawLock").field(&self.holders()).finish()
     }
 }
 
@@ -41,6 +40,18 @@ impl RawLock {
     #[cfg(lockspan_loom)]
     pub(in super::super) fn new() -> Self {
         Self(Turnstile::new())
+    }
+
+    /// Who is inside. The lock does not wait for this look, nor this look for the lock.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        word::holders(self.0.fields())
+    }
+
+    /// Whether nobody is inside and nobody waits to come in.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.is_idle()
     }
 
     /// Waits to read (T1).

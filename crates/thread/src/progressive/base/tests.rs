@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::word::MOST;
-use super::{AtomicGuard, Lock, RawLock, ReadGuard, SeekGuard, WriteGuard};
+use super::{AtomicGuard, Holders, Lock, RawLock, ReadGuard, SeekGuard, WriteGuard};
 use crate::sync::{AtomicU32, Ordering};
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -163,9 +163,29 @@ fn a_panic_ends_the_hold() {
 #[test]
 fn a_lock_says_who_is_inside() {
     let lock = lock();
-    let _readers = (lock.read(), lock.read());
+    let (read, second) = (lock.read(), lock.read());
     let shown = format!("{lock:?}");
     assert!(shown.contains("readers: 2"), "{shown}");
+    drop(second);
+    let none = Holders::default();
+    assert_eq!(lock.raw.holders(), Holders { readers: 1, ..none });
+    let seek = ReadGuard::try_seek(read).unwrap();
+    assert_eq!(lock.raw.holders(), Holders { seeker: true, ..none });
+    let write = SeekGuard::write(seek);
+    assert_eq!(lock.raw.holders(), Holders { writer: true, ..none });
+    drop(write);
+    let _atomics = (lock.atomic(), lock.atomic());
+    assert_eq!(lock.raw.holders(), Holders { atomics: 2, ..none });
+}
+
+#[test]
+fn a_lock_is_idle_when_nobody_is_inside() {
+    let lock = lock();
+    assert!(lock.raw.is_idle());
+    let read = lock.read();
+    assert!(!lock.raw.is_idle());
+    drop(read);
+    assert!(lock.raw.is_idle());
 }
 
 /// Every kind of way at once; the count of each is in the data.

@@ -1,6 +1,7 @@
 //! The word of [`Lock`](super::Lock): its fields, and what each transition makes of it.
 
 use super::super::turnstile::{FLAGS, Meaning, Step};
+use super::holders::Holders;
 
 const BITS: u32 = 19;
 /// As many as a field can count; also the most that may be inside together.
@@ -159,11 +160,14 @@ fn latched(word: u64) -> u64 {
     word - returners * RETURNER + returners * READER
 }
 
-/// The holders in a word, for people.
-pub(super) fn describe(word: u64, f: &mut core::fmt::DebugStruct<'_, '_>) {
-    f.field("readers", &(word & READERS))
-        .field("seeker", &(word & SEEK != 0))
-        .field("writer", &(word & WRITE != 0))
-        .field("atomics", &((word & ATOMICS) / ATOMIC))
-        .field("returners", &((word & RETURNERS) / RETURNER));
+/// The holders in a word.
+pub(super) fn holders(word: u64) -> Holders {
+    let count = |one| ((word / one) & MOST) as u32;
+    Holders {
+        readers: count(READER),
+        seeker: word & SEEK != 0,
+        writer: word & WRITE != 0,
+        atomics: count(ATOMIC),
+        returners: count(RETURNER),
+    }
 }

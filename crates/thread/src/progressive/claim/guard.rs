@@ -189,7 +189,8 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Claim, T> {
     /// structure is held all the time, so nothing happens to it but what was claimed.
     #[inline]
     pub fn refuge(this: Self) -> ReadGuard<'a, T> {
-        AtomicGuard::read(Self::atomic(this))
+        Self::raw(&this).claim_to_read();
+        Self::moved(this)
     }
 }
 

@@ -91,6 +91,7 @@
 //! 200 µs at most; the exclusive joiner stands there too. At most 524,287 may be inside.
 
 mod guard;
+mod holders;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
 mod ord;
@@ -103,5 +104,6 @@ mod tests;
 mod word;
 
 pub use self::guard::{AloneGuard, AtomicGuard, ClaimGuard, ClaimLock, JoinGuard, ReadGuard};
+pub use self::holders::{Holders, Phase};
 pub use self::queue::Queue;
 pub use self::raw::RawClaimLock;

@@ -4,6 +4,7 @@ use core::fmt;
 use std::time::Instant;
 
 use super::super::turnstile::Turnstile;
+use super::holders::Holders;
 use super::ord;
 use super::word::{self, ALONE, ATOMIC, CHANGING, CLAIMING, Claims, JOINER, OPEN, READER};
 use crate::sync::Ordering;
@@ -23,9 +24,7 @@ impl Default for RawClaimLock {
 
 impl fmt::Debug for RawClaimLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut f = f.debug_struct("RawClaimLock");
-        word::describe(self.0.fields(), &mut f);
-        f.finish()
+        f.debug_tuple("RawClaimLock").field(&self.holders()).finish()
     }
 }
 
@@ -41,6 +40,18 @@ impl RawClaimLock {
     #[cfg(lockspan_loom)]
     pub(in super::super) fn new() -> Self {
         Self(Turnstile::new())
+    }
+
+    /// Who is inside. The lock does not wait for this look, nor this look for the lock.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        word::holders(self.0.fields())
+    }
+
+    /// Whether nobody is inside and nobody waits to come in.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.is_idle()
     }
 
     /// Waits to read (T1).
@@ -125,6 +136,14 @@ impl RawClaimLock {
         self.0.settle(word::is_changing, Some(deadline))
             || self.0.change(Ordering::Relaxed, word::back_to_claim).is_none()
                 && self.0.settle(word::is_changing, None)
+    }
+
+    /// A claimant gives up without letting go (T6, T8): it waits until the others have made their
+    /// changes, changes nothing, and reads again.
+    #[inline]
+    pub fn claim_to_read(&self) {
+        self.claim_to_atomic();
+        self.atomic_to_read();
     }
 
     /// Ends an atomic hold (T7).

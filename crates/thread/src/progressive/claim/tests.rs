@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use super::{AloneGuard, AtomicGuard, ClaimGuard, ClaimLock, JoinGuard, ReadGuard};
+use super::{AloneGuard, AtomicGuard, ClaimGuard, ClaimLock, Holders, JoinGuard, Phase, ReadGuard};
 use crate::sync::{AtomicU32, Ordering};
 
 const SHORT: Duration = Duration::from_millis(1);
@@ -44,6 +44,32 @@ fn every_transition_gives_the_next_state() {
     drop(read);
     drop(AloneGuard::read(lock.join_alone()));
     lock.raw.assert_at_rest();
+}
+
+#[test]
+fn a_lock_says_who_is_inside() {
+    let lock = ClaimLock::new(());
+    let inside = || {
+        let Holders { phase, readers, joiners, atomics } = lock.raw.holders();
+        (phase, readers, joiners, atomics)
+    };
+    assert_eq!(inside(), (Phase::Open, 0, 0, 0));
+    let (read, other) = (lock.read(), lock.read());
+    assert_eq!(inside(), (Phase::Open, 2, 0, 0));
+    let join = ReadGuard::join(read);
+    assert_eq!(inside(), (Phase::Joining, 1, 1, 0));
+    let other = ReadGuard::join(other);
+    assert_eq!(inside(), (Phase::Claiming, 0, 2, 0));
+    let shown = format!("{lock:?}");
+    assert!(shown.contains("phase: Claiming") && shown.contains("joiners: 2"), "{shown}");
+    drop(other);
+    let atomic = ClaimGuard::atomic(JoinGuard::claim(join));
+    assert_eq!(inside(), (Phase::Changing, 0, 0, 1));
+    drop(atomic);
+    assert!(lock.raw.is_idle());
+    let _alone = lock.join_alone();
+    assert_eq!(inside(), (Phase::Alone, 0, 0, 0));
+    assert!(!lock.raw.is_idle());
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! The word of [`ClaimLock`](super::ClaimLock): its fields, and what each transition makes of it.
 
-use core::fmt;
-
 use super::super::turnstile::{FLAGS, Meaning, Step};
+use super::holders::{Holders, Phase};
 
 const BITS: u32 = 19;
 /// As many as a field can count; also the most that may be inside together.
@@ -153,17 +152,15 @@ fn turned_over(word: u64) -> u64 {
     word & !PHASE | phase
 }
 
-/// The holders in a word, for people.
-pub(super) fn describe(word: u64, f: &mut fmt::DebugStruct<'_, '_>) {
+/// The holders in a word.
+pub(super) fn holders(word: u64) -> Holders {
+    let count = |one| ((word / one) & MOST) as u32;
     let phase = match word & PHASE {
-        OPEN => "open",
-        JOINING => "joining",
-        CLAIMING => "claiming",
-        CHANGING => "changing",
-        _ => "alone",
+        OPEN => Phase::Open,
+        JOINING => Phase::Joining,
+        CLAIMING => Phase::Claiming,
+        CHANGING => Phase::Changing,
+        _ => Phase::Alone,
     };
-    f.field("phase", &format_args!("{phase}"))
-        .field("readers", &(word & READERS))
-        .field("joiners", &((word & JOINERS) / JOINER))
-        .field("atomics", &((word & ATOMICS) / ATOMIC));
+    Holders { phase, readers: count(READER), joiners: count(JOINER), atomics: count(ATOMIC) }
 }

@@ -24,7 +24,7 @@
 //! # How it works
 //!
 //! A singly linked list with a dummy before the first item, behind a
-//! [`ClaimLock`](super::ClaimLock).
+//! [`ClaimLock`].
 //!
 //! | phase  | who does what                                                                    |
 //! |--------|----------------------------------------------------------------------------------|
