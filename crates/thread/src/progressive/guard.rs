@@ -28,6 +28,7 @@ impl<R: Default, T> Locked<R, T> {
 }
 
 impl<R, T> Locked<R, T> {
+    #[cfg(not(lockspan_loom))]
     pub(super) const fn from_parts(raw: R, data: T) -> Self {
         Self { raw, data: UnsafeCell::new(data) }
     }

@@ -56,6 +56,7 @@ impl fmt::Debug for RawUpgradeLock {
 
 impl RawUpgradeLock {
     /// An unlocked lock.
+    #[cfg(not(lockspan_loom))]
     #[must_use]
     pub const fn new() -> Self {
         Self(RawLock::new())
@@ -123,6 +124,7 @@ impl Holds<Atomic> for RawUpgradeLock {
     }
 }
 
+#[cfg(not(lockspan_loom))]
 impl<T> Locked<RawUpgradeLock, T> {
     /// A lock around `data`.
     pub const fn new(data: T) -> Self {

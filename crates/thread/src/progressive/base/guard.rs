@@ -50,6 +50,7 @@ impl Holds<Atomic> for RawLock {
 
 impl HoldsAlone<Write> for RawLock {}
 
+#[cfg(not(lockspan_loom))]
 impl<T> Locked<RawLock, T> {
     /// A lock around `data`.
     pub const fn new(data: T) -> Self {

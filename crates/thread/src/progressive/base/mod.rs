@@ -1,5 +1,4 @@
 //! base
-#[cfg(not(lockspan_loom))]
 mod guard;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
@@ -7,6 +6,5 @@ mod ord;
 mod raw;
 mod word;
 
-#[cfg(not(lockspan_loom))]
 pub use self::guard::{AtomicGuard, Lock, ReadGuard, SeekGuard, WriteGuard};
 pub use self::raw::RawLock;

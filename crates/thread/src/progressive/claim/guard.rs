@@ -59,6 +59,7 @@ impl Holds<Alone> for RawClaimLock {
 
 impl HoldsAlone<Alone> for RawClaimLock {}
 
+#[cfg(not(lockspan_loom))]
 impl<T> Locked<RawClaimLock, T> {
     /// A lock around `data`.
     pub const fn new(data: T) -> Self {
