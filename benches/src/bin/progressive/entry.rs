@@ -10,12 +10,14 @@ pub(crate) struct Entry {
     per_second: Id,
     longest: Id,
     jain: Id,
-    tallied: Id,
+    /// What a turn added to the tally, if that is told.
+    tallied: Option<Id>,
 }
 
 impl Entry {
     pub(crate) fn new<'a>(
         name: &'static str,
+        tells_tally: bool,
         contest: &mut Contest<'a>,
         mut sample: impl FnMut() -> Seen + 'a,
     ) -> Self {
@@ -24,7 +26,7 @@ impl Entry {
             let tallied = seen.tally as f64 / seen.turns.max(1) as f64;
             Ok([seen.per_second, seen.longest_ns, seen.jain, tallied])
         });
-        Self { name, per_second, longest, jain, tallied }
+        Self { name, per_second, longest, jain, tallied: tells_tally.then_some(tallied) }
     }
 
     /// The row of this one beside another. Without a target it is told whether it loses.
@@ -43,11 +45,8 @@ impl Entry {
 
     fn show(&self, rounds: &Rounds) -> String {
         let (longest, jain) = (time(rounds.median(self.longest)), rounds.median(self.jain));
-        format!("{} ({longest}, {jain:.2})", rate(rounds.median(self.per_second)))
-    }
-
-    /// What a turn added to the tally.
-    pub(crate) fn tallied(&self, rounds: &Rounds) -> f64 {
-        rounds.median(self.tallied)
+        let tallied = self.tallied.map(|id| format!(", {:.3}", rounds.median(id)));
+        let rate = rate(rounds.median(self.per_second));
+        format!("{rate} ({longest}, {jain:.2}{})", tallied.unwrap_or_default())
     }
 }

@@ -22,11 +22,13 @@ mod chance;
 #[expect(dead_code, reason = "other locks are held for a time")]
 mod clock;
 #[path = "../service/contest.rs"]
+#[expect(dead_code, reason = "the lock service needs more of it")]
 mod contest;
 #[path = "../../machine.rs"]
 #[expect(dead_code, reason = "other results have more to say about it")]
 mod machine;
 #[path = "../service/report.rs"]
+#[expect(dead_code, reason = "no peer of these is ever absent")]
 mod report;
 #[path = "../service/timing.rs"]
 #[expect(dead_code, reason = "the lock service needs more of it")]

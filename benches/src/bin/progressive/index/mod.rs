@@ -32,7 +32,7 @@ fn sample<S: Shared>(spec: Spec, updates: u32) -> Seen {
 }
 
 fn enter<S: Shared>(contest: &mut Contest<'_>, mut spec: Spec, updates: u32) -> Entry {
-    Entry::new(S::NAME, contest, move || {
+    Entry::new(S::NAME, false, contest, move || {
         spec.seed += 1;
         sample::<S>(spec, updates)
     })

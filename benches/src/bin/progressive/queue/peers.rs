@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crossbeam_queue::SegQueue;
+use lockspan::thread::progressive::claim;
 
 /// First in, first out.
 pub(crate) trait Queue: Sync {
@@ -12,6 +13,25 @@ pub(crate) trait Queue: Sync {
     fn push(&self, item: u64);
     /// The first item; attempts that failed because another thread was faster go to `failed`.
     fn pop(&self, failed: &mut u64) -> Option<u64>;
+}
+
+/// Ours: all who want an item at the same moment get one.
+pub(crate) struct Claims(claim::Queue<u64>);
+
+impl Queue for Claims {
+    const NAME: &'static str = "claim::Queue";
+
+    fn new() -> Self {
+        Self(claim::Queue::new())
+    }
+
+    fn push(&self, item: u64) {
+        self.0.push(item);
+    }
+
+    fn pop(&self, _: &mut u64) -> Option<u64> {
+        self.0.pop()
+    }
 }
 
 /// A deque behind std's mutex.
