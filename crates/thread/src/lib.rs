@@ -9,5 +9,7 @@
 pub mod fair;
 pub mod gate;
 pub mod progressive;
+#[cfg(all(test, lockspan_shuttle))]
+mod shuttle;
 mod spin;
 mod sync;
