@@ -51,8 +51,7 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     let seek = enter!(contest, length, Lock::new(data()), |lock| look!(lock.seek()));
     let write = enter!(contest, length, Lock::new(data()), |lock| look!(lock.write()));
     let atomic = enter!(contest, length, Lock::new(data()), |lock| look!(lock.atomic()));
-    let upgrade_read =
-        enter!(contest, length, UpgradeLock::new(data()), |lock| look!(lock.read()));
+    let upgrade_read = enter!(contest, length, UpgradeLock::new(data()), |lock| look!(lock.read()));
     let upgrade = enter!(contest, length, UpgradeLock::new(data()), |lock| {
         let read = lock.read();
         look!(read);

@@ -45,12 +45,8 @@ const MISSED: &str = "**missed**";
 impl Report {
     /// Peers are told by what these programs say about their versions.
     pub(crate) fn begin(title: &str, note: &str, peers: &[(&str, &str)], smoke: bool) -> Self {
-        let mut report = Self {
-            text: String::new(),
-            title: String::new(),
-            missed: Vec::new(),
-            unmeasured: 0,
-        };
+        let mut report =
+            Self { text: String::new(), title: String::new(), missed: Vec::new(), unmeasured: 0 };
         report.put(&format!("# {title}\n"));
         if smoke {
             report.put("A smoke run: its numbers mean nothing.\n");

@@ -56,10 +56,8 @@ fn cell(args: &Args, report: &mut Report, threads: usize, updates: u32) -> Resul
     ];
     let parking_lot = enter::<ParkingLot>(&mut contest, spec, updates);
     let spinning = enter::<Spin>(&mut contest, spec, updates);
-    let others = [
-        enter::<Std>(&mut contest, spec, updates),
-        enter::<Fair>(&mut contest, spec, updates),
-    ];
+    let others =
+        [enter::<Std>(&mut contest, spec, updates), enter::<Fair>(&mut contest, spec, updates)];
     let rounds = contest.run(args.rounds(ROUNDS))?;
     report.cell(&format!(
         "Index, {threads} threads, {updates} % updates: throughput (longest wait, Jain's index)"
