@@ -17,7 +17,7 @@ const THREADS: [usize; 4] = [1, 2, 8, 64];
 /// Items that go round: enough for each thread to have one in hand.
 const ITEMS: u64 = 256;
 const ROUNDS: usize = 5;
-const MILLIS: u64 = 100;
+const MILLIS: u64 = 60;
 
 fn sample<Q: Queue>(spec: Spec) -> Seen {
     let queue = Q::new();
