@@ -90,28 +90,23 @@ pub(crate) fn run(spec: Spec, turn: impl Fn(&mut Dice, &mut u64) -> u64 + Sync) 
 
 fn work(stage: &Stage, mut dice: Dice, turn: impl Fn(&mut Dice, &mut u64) -> u64) -> Worker {
     let mut worker = Worker { counted: 0, longest: 0, turns: 0, tally: 0 };
-    let mut counting = false;
     stage.start.wait();
     stage.begun.0.fetch_add(1, Relaxed);
     loop {
         let begun = clock::now();
         let waited = turn(&mut dice, &mut worker.tally);
         worker.turns += 1;
-        let stopped = stage.stop.load(Relaxed);
+        let (opened, stopped) = (stage.open.0.load(Relaxed), stage.stop.load(Relaxed));
+        if opened == 0 {
+            continue;
+        }
+        // Of a turn that began before counting, or ended after it, the part inside.
+        let end = if stopped == 0 { clock::now() } else { stopped };
+        worker.longest = worker.longest.max(waited.min(end.saturating_sub(begun.max(opened))));
         if stopped != 0 {
-            if counting {
-                worker.longest = worker.longest.max(waited.min(stopped.saturating_sub(begun)));
-            }
             return worker;
         }
-        if !counting {
-            let opened = stage.open.0.load(Relaxed);
-            counting = opened != 0 && begun >= opened;
-        }
-        if counting {
-            worker.longest = worker.longest.max(waited);
-            worker.counted += 1;
-        }
+        worker.counted += u64::from(begun >= opened);
     }
 }
 
