@@ -1,8 +1,8 @@
-//! Threads that do the same again and again for a time: how often, how evenly, and the longest wait.
+//! Threads that do the same again and again for a time: how often, how evenly, the longest wait.
 //!
-//! Counting begins when every thread has begun, for the scheduler needs many milliseconds to give 64
-//! threads their first turn. A turn that is unfinished at the stop counts with its age at the stop,
-//! and is no operation.
+//! Counting begins when every thread has begun, for the scheduler needs many milliseconds to give
+//! 64 threads their first turn. A turn that reaches over the beginning or the end of the counted
+//! time is no operation, but the part of its wait that lies inside counts as a wait.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
