@@ -18,6 +18,12 @@ impl Spin {
         Self { pauses: &[32, 64, 64] }
     }
 
+    /// For others to end their sections, which are often shorter than one long pause: looks soon,
+    /// and then less and less often.
+    pub(crate) fn for_a_section() -> Self {
+        Self { pauses: &[4, 8, 16, 32, 64, 64] }
+    }
+
     /// In line: long enough for a hand-over that has begun.
     pub(crate) fn in_line() -> Self {
         Self { pauses: &[32] }

@@ -139,7 +139,22 @@ impl<M: Meaning> Turnstile<M> {
     /// If the counter is at its end.
     #[inline]
     pub(super) fn enter(&self, step: Enter, order: Ordering) -> u64 {
-        match self.pass(step, order) {
+        self.enter_from(self.word.load(Ordering::Relaxed), step, order)
+    }
+
+    /// As [`enter`](Self::enter), for who is best served by an idle lock: it is taken for one until
+    /// the exchange tells otherwise, which saves the look before.
+    ///
+    /// # Panics
+    /// If the counter is at its end.
+    #[inline]
+    pub(super) fn enter_idle(&self, step: Enter, order: Ordering) -> u64 {
+        self.enter_from(0, step, order)
+    }
+
+    #[inline]
+    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> u64 {
+        match self.pass_from(word, step, order) {
             Step::To(new) => new,
             Step::Wait => self.enter_contended(step, order, None).expect("there is no deadline"),
             Step::Full => full(),
@@ -162,7 +177,12 @@ impl<M: Meaning> Turnstile<M> {
 
     #[inline]
     fn pass(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
-        let mut word = self.word.load(Ordering::Relaxed);
+        self.pass_from(self.word.load(Ordering::Relaxed), step, order)
+    }
+
+    /// `word` is what the word may be; if it is not, the exchange says what it is.
+    #[inline]
+    fn pass_from(&self, mut word: u64, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
         loop {
             if word & CLOSED != 0 {
                 return Step::Wait;
@@ -182,7 +202,7 @@ impl<M: Meaning> Turnstile<M> {
         order: Ordering,
         deadline: Option<Instant>,
     ) -> Option<u64> {
-        let mut spin = Spin::before_the_line();
+        let mut spin = Spin::for_a_section();
         while spin.again() {
             if let Some(new) = self.try_enter(step, order) {
                 return Some(new);
@@ -307,7 +327,7 @@ impl<M: Meaning> Turnstile<M> {
 
     #[cold]
     fn settle_contended(&self, sign: Sign, deadline: Option<Instant>) -> bool {
-        let mut spin = Spin::before_the_line();
+        let mut spin = Spin::for_a_section();
         while spin.again() {
             if self.is_settled(sign) {
                 return true;

@@ -110,7 +110,7 @@ impl RawLock {
     /// Waits to write (T3).
     #[inline]
     pub fn write(&self) {
-        let word = self.0.enter(word::write, ord::WRITE);
+        let word = self.0.enter_idle(word::write, ord::WRITE);
         if !word::no_reader(word) {
             self.0.settle(word::no_reader, None);
         }

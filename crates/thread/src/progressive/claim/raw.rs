@@ -178,7 +178,7 @@ impl RawClaimLock {
     /// Waits to join alone: nobody else is inside until this one moves on (T10).
     #[inline]
     pub fn join_alone(&self) {
-        self.0.enter(word::be_alone, ord::ALONE);
+        self.0.enter_idle(word::be_alone, ord::ALONE);
     }
 
     /// Joins alone if the lock is idle.
