@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::args::Args;
+use crate::chance::{Dice, jain};
 use crate::clock;
 use crate::histogram::Histogram;
 use crate::locks::{self, Lock, Padded};
@@ -137,31 +138,6 @@ fn work<L: Lock>(lock: &L, spec: Spec, index: u64, stage: &Stage) -> Worker {
     }
 }
 
-/// A xorshift generator of numbers below 100.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        // Spread small seeds over the word; the state must not be 0.
-        Self((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    #[inline]
-    fn roll(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (((self.0 >> 32) * 100) >> 32) as u32
-    }
-}
-
-/// Jain's index of fairness: 1 when all shares are equal, 1/n when one takes all.
-fn jain(shares: &[f64]) -> f64 {
-    let sum: f64 = shares.iter().sum();
-    let squares: f64 = shares.iter().map(|share| share * share).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
-}
-
 /// The name of a cell.
 pub(crate) fn cell(threads: usize, writes: u32) -> String {
     format!("{threads}t/{writes}%")
@@ -202,28 +178,5 @@ pub(crate) fn run(args: &Args, locks: &[Entry], results: &mut Results) {
             }
         }
         println!("{}", crate::report::tables::contended_cell(results, &cell));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jain_is_one_for_equals_and_one_nth_for_a_hog() {
-        assert_eq!(jain(&[3.0; 8]), 1.0);
-        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), 0.25);
-    }
-
-    #[test]
-    fn dice_fall_evenly_and_below_a_hundred() {
-        let mut dice = Dice::new(1);
-        let mut low = 0;
-        for _ in 0..100_000 {
-            let roll = dice.roll();
-            assert!(roll < 100);
-            low += u32::from(roll < 10);
-        }
-        assert!((9_000..11_000).contains(&low), "{low}");
     }
 }

@@ -5,6 +5,7 @@
 //! those rows alone. `cargo run --release -p lockspan-benches -- --help` tells the rest.
 
 mod args;
+mod chance;
 mod clock;
 mod contended;
 mod histogram;

@@ -10,11 +10,24 @@ use crate::command::Cmd;
 use crate::tidy;
 use crate::workspace::Workspace;
 
+/// The comparison of the progressive locks, which is a program of its own.
+const PROGRESSIVE: &str = "progressive";
+
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let record = args.value("--record")?;
     let readme = args.flag("--readme");
     let filter = args.at_most_one()?;
     std::env::set_current_dir(&workspace.root)?;
+
+    if filter.as_deref() == Some(PROGRESSIVE) {
+        let mut command = Cmd::new("cargo run --release -p lockspan-benches --bin");
+        command = command.args([PROGRESSIVE, "--"]);
+        if let Some(name) = record {
+            command = command.arg("--record").arg(name);
+        }
+        command.run()?;
+        return Ok(ExitCode::SUCCESS);
+    }
 
     // `--readme` alone copies what is recorded already.
     if record.is_some() || filter.is_some() || !readme {

@@ -33,7 +33,9 @@ cargo xtask <command>
       --nodes K        so many nodes (default 4)
       --seed S         with these choices
   bench [FILTER]       compare with other locks; on a quiet machine
+  bench progressive    compare the progressive locks instead
       --record NAME    keep the results in benches/results/<date>-NAME
+                       (results-progressive/<date>-NAME.md)
       --readme         copy the newest recorded table into README.md
   help                 this text
 

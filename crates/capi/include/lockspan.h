@@ -1,5 +1,6 @@
 /*
- * Lockspan's fair read-write lock for C and C++. Link with -llockspan.
+ * Lockspan's fair read-write lock for C and C++. Link with -llockspan. For locks
+ * whose holder moves on from state to state see lockspan_plock.h.
  *
  * Any number of readers can pass the lock concurrently, but only one writer can
  * have access at any time, and that access cannot be combined with any other.

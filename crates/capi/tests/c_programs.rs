@@ -23,25 +23,36 @@ fn linked(source: &str) -> Command {
             &format!("-I{}", include.display()),
             &format!("-L{dir}"),
             "-llockspan",
-            &format!("-Wl,-rpath,{dir}"),
+            // An old library that cargo's LD_LIBRARY_PATH names must not come before this one.
+            &format!("-Wl,--disable-new-dtags,-rpath,{dir}"),
         ],
     );
     Command::new(program)
 }
 
+/// The names of all functions that the headers declare, sorted.
+fn declared() -> Vec<String> {
+    let mut names = Vec::new();
+    for header in ["lockspan.h", "lockspan_plock.h"] {
+        let text = std::fs::read_to_string(header_dir().join(header)).unwrap();
+        // What follows a comment's end, up to the next one's beginning.
+        let code: String = text.split("*/").map(|part| part.split("/*").next().unwrap()).collect();
+        let declarations = code.split(';').filter_map(|declaration| declaration.split_once('('));
+        names.extend(declarations.map(|(before, _)| last_word(before).to_owned()));
+    }
+    names.sort_unstable();
+    names
+}
+
+fn last_word(text: &str) -> &str {
+    text.rsplit([' ', '*', '\n']).next().unwrap()
+}
+
 #[test]
-fn the_header_declares_exactly_what_the_library_exports() {
-    let header = std::fs::read_to_string(header_dir().join("lockspan.h")).unwrap();
-    let mut declared: Vec<&str> = header
-        .lines()
-        .filter(|line| line.ends_with(");") && !line.starts_with(' '))
-        .map(|line| line.split('(').next().unwrap())
-        .map(|line| line.rsplit([' ', '*']).next().unwrap())
-        .collect();
-    declared.sort_unstable();
-    let library = library("lockspan-capi", "liblockspan.so");
-    assert_eq!(exported(&library), declared);
-    assert!(declared.len() >= 6);
+fn the_headers_declare_exactly_what_the_library_exports() {
+    let declared = declared();
+    assert_eq!(exported(&library("lockspan-capi", "liblockspan.so")), declared);
+    assert!(declared.len() >= 60, "{declared:?}");
 }
 
 #[test]
@@ -55,14 +66,33 @@ fn the_last_owner_may_free_while_earlier_unlocks_return() {
 }
 
 #[test]
-fn the_header_serves_cxx() {
+fn every_function_of_the_progressive_locks_keeps_its_word() {
+    run_well(&mut linked("plock_codes.c"));
+}
+
+#[test]
+fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
+    run_well(&mut linked("plock_load.c"));
+}
+
+#[test]
+fn the_headers_serve_cxx() {
     run_well(&mut linked("cxx.cc"));
+}
+
+/// Fails unless the program says this, in one line, and aborts.
+fn ends_with(program: &Command, case: &[&str], line: &str) {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    let output = run(Command::new(program.get_program()).args(case));
+    let said = text(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{case:?}: {said}");
+    assert!(said.starts_with(&format!("lockspan: {line}; ")), "{case:?}: {said}");
+    assert_eq!(said.lines().count(), 1, "{case:?}: {said}");
 }
 
 #[test]
 fn misuse_is_one_line_and_an_abort() {
-    use std::os::unix::process::ExitStatusExt as _;
-
     let cases = [
         ("null_free", "lt_rwlock_free: the descriptor is null"),
         ("null_read", "lt_rwlock_read_lock: the descriptor is null"),
@@ -82,10 +112,62 @@ fn misuse_is_one_line_and_an_abort() {
     ];
     let program = linked("misuse.c");
     for (case, line) in cases {
-        let output = run(Command::new(program.get_program()).arg(case));
-        let said = text(&output.stderr);
-        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{case}: {said}");
-        assert!(said.starts_with(&format!("lockspan: {line}; ")), "{case}: {said}");
-        assert_eq!(said.lines().count(), 1, "{case}: {said}");
+        ends_with(&program, &[case], line);
     }
+}
+
+#[test]
+fn misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
+    let program = linked("plock_misuse.c");
+    let names: Vec<_> =
+        declared().into_iter().filter(|n| n.starts_with("lockspan_plock")).collect();
+    for name in names.iter().filter(|name| !name.ends_with("_new")) {
+        ends_with(&program, &["null", name], &format!("{name}: the descriptor is null"));
+    }
+    for name in names.iter().filter(|name| name.ends_with("_done") || name.contains("_to_")) {
+        ends_with(&program, &["idle", name], &format!("{name}: {}", nobody(name)));
+    }
+    let cases = [
+        ("read_done_of_seek", "read_done: nobody reads"),
+        ("read_done_of_write", "read_done: nobody reads"),
+        ("read_done_of_atomic", "read_done: nobody reads"),
+        ("seek_done_of_write", "seek_done: nobody seeks"),
+        ("write_done_of_read", "write_done: nobody writes"),
+        ("write_done_too_early", "write_done: nobody writes"),
+        ("atomic_done_of_write", "atomic_done: nobody is in Atomic"),
+        ("free_of_read", "free: the lock is held or waited for"),
+        ("free_of_seek", "free: the lock is held or waited for"),
+        ("free_of_write", "free: the lock is held or waited for"),
+        ("free_of_atomic", "free: the lock is held or waited for"),
+        ("upgrade_atomic_done_of_read", "upgrade_atomic_done: nobody is in Atomic"),
+        ("upgrade_free_of_read", "upgrade_free: the lock is held or waited for"),
+        ("claim_join_done_of_read", "claim_join_done: nobody has joined"),
+        ("claim_done_of_joined", "claim_claim_done: nobody claims"),
+        ("claim_read_done_of_claim", "claim_read_done: nobody reads"),
+        ("claim_atomic_done_of_claim", "claim_atomic_done: nobody is in Atomic"),
+        ("claim_done_of_atomic", "claim_claim_done: nobody claims"),
+        ("claim_read_done_of_alone", "claim_read_done: nobody reads"),
+        ("claim_free_of_joined", "claim_free: the lock is held or waited for"),
+        ("claim_free_of_alone", "claim_free: the lock is held or waited for"),
+    ];
+    for (case, line) in cases {
+        ends_with(&program, &[case], &format!("lockspan_plock_{line}"));
+    }
+}
+
+/// What a call with this name says on a lock that nobody holds: it is named after the state that
+/// it leaves.
+fn nobody(name: &str) -> &'static str {
+    let states = [
+        ("read", "nobody reads"),
+        ("seek", "nobody seeks"),
+        ("write", "nobody writes"),
+        ("atomic", "nobody is in Atomic"),
+        ("join", "nobody has joined"),
+        ("claim", "nobody claims"),
+        ("alone", "nobody is alone"),
+    ];
+    let before = name.split("_to_").next().unwrap().trim_end_matches("_done");
+    let state = before.rsplit('_').next().unwrap();
+    states.iter().find(|(known, _)| *known == state).unwrap_or_else(|| panic!("{name}")).1
 }

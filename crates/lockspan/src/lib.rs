@@ -43,3 +43,8 @@ pub use lockspan_thread as thread;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The examples of `docs/progressive.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/progressive.md")]
+struct Progressive;

@@ -7,16 +7,19 @@
 pub use loom::{
     cell::UnsafeCell,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::{Arc, Mutex},
     thread,
 };
 #[cfg(lockspan_shuttle)]
 pub use shuttle::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::{Arc, Mutex},
     thread,
 };
 #[cfg(not(any(lockspan_loom, lockspan_shuttle)))]
 pub use std::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::{Arc, Mutex},
     thread,
 };
 

@@ -1,10 +1,15 @@
 //! Lockspan's in-process locks. They need no async runtime and no other process.
 //!
-//! | module   | what it is                                                                  |
-//! |----------|-----------------------------------------------------------------------------|
-//! | [`fair`] | a read-write lock for threads and tasks with a stated bound on every wait   |
-//! | [`gate`] | a word that a keeper opens and shuts: the fast path of the caching client   |
+//! | module          | what it is                                                              |
+//! |-----------------|-------------------------------------------------------------------------|
+//! | [`fair`]        | a read-write lock for threads and tasks with a stated bound on each wait |
+//! | [`gate`]        | a word that a keeper opens and shuts: the fast path of the caching client |
+//! | [`progressive`] | locks whose holder moves on: read, seek, write, atomic, join and claim  |
 
 pub mod fair;
 pub mod gate;
+pub mod progressive;
+#[cfg(all(test, lockspan_shuttle))]
+mod shuttle;
+mod spin;
 mod sync;

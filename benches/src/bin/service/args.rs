@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The first word of a process that is a part of a measurement: see `child`.
+pub(crate) const CHILD: &str = "--child";
+
 /// What the command line asks for.
 pub(crate) enum Job {
     Help,
-    /// This process is a part of a measurement: see `child`.
+    /// The words after [`CHILD`].
     Child(Vec<String>),
     Measure(Args),
 }
@@ -28,7 +31,7 @@ impl Job {
     pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut args = Args::default();
         let mut words = words.peekable();
-        if words.next_if(|word| word == crate::child::FLAG).is_some() {
+        if words.next_if(|word| word == CHILD).is_some() {
             return Ok(Self::Child(words.collect()));
         }
         while let Some(word) = words.next() {

@@ -1,5 +1,5 @@
 //! The parts of a measurement that are processes of their own: this program, started again with
-//! [`FLAG`]. Each prints where it listens when it is ready, and ends when its input is closed.
+//! [`CHILD`]. Each prints where it listens when it is ready, and ends when its input is closed.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,10 +12,9 @@ use lockspan_server::{Address, Config, Data, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::args::CHILD;
 use crate::{memory, say, timing};
 
-/// The first word of their command lines.
-pub(crate) const FLAG: &str = "--child";
 pub(crate) const SERVE: &str = "serve";
 pub(crate) const SERVE_SOCKET: &str = "serve-socket";
 pub(crate) const ECHO: &str = "echo";
@@ -41,7 +40,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), String> {
         [SERVE_SOCKET, folder] => runtime.block_on(serve(Path::new(folder), false)),
         [ECHO, request, reply] => runtime.block_on(echo(number(request)?, number(reply)?)),
         [HOLD, url, records] => runtime.block_on(hold(url, number(records)?)),
-        _ => Err(format!("{FLAG} is for this program itself")),
+        _ => Err(format!("{CHILD} is for this program itself")),
     }
 }
 

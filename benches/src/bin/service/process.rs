@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tempfile::TempDir;
 
-use crate::{child, say};
+use crate::{args, child, say};
 
 /// How long a process may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ impl Process {
         let this = std::env::current_exe().map_err(say)?;
         let folder = tempfile::tempdir().map_err(say)?;
         let mut command = Command::new(this);
-        command.arg(child::FLAG).args(words(folder.path()));
+        command.arg(args::CHILD).args(words(folder.path()));
         let mut child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
         let stdin = child.stdin.take();
         let mut line = String::new();

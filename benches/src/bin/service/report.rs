@@ -31,17 +31,22 @@ pub(crate) struct Row {
 /// All tables.
 pub(crate) struct Report {
     text: String,
-    missed: usize,
+    /// The table that is being written.
+    title: String,
+    missed: Vec<String>,
     unmeasured: usize,
 }
 
 /// Between a number of one and its unit: a ratio.
 pub(crate) const TIMES: &str = " x";
 
+const MISSED: &str = "**missed**";
+
 impl Report {
     /// Peers are told by what these programs say about their versions.
     pub(crate) fn begin(title: &str, note: &str, peers: &[(&str, &str)], smoke: bool) -> Self {
-        let mut report = Self { text: String::new(), missed: 0, unmeasured: 0 };
+        let mut report =
+            Self { text: String::new(), title: String::new(), missed: Vec::new(), unmeasured: 0 };
         report.put(&format!("# {title}\n"));
         if smoke {
             report.put("A smoke run: its numbers mean nothing.\n");
@@ -67,6 +72,7 @@ impl Report {
 
     /// A table begins.
     pub(crate) fn cell(&mut self, title: &str) {
+        self.title = title.to_owned();
         self.put(&format!(
             "\n## {title}\n\n\
              | what | Lockspan | beside | result | target | |\n\
@@ -84,10 +90,7 @@ impl Report {
             (_, Target::Open) => "",
             (Some(it), Target::AtMost(most)) if it.median <= most => "met",
             (Some(it), Target::AtLeast(least)) if it.median >= least => "met",
-            _ => {
-                self.missed += 1;
-                "**missed**"
-            }
+            _ => MISSED,
         };
         let is_whole = result.is_none_or(|it| {
             unit != TIMES && [it.median, it.low, it.high].iter().all(|value| value.fract() == 0.0)
@@ -103,6 +106,9 @@ impl Report {
                 format!("{}{unit} ({}–{})", number(median), number(low), number(high))
             }
         };
+        if outcome == MISSED {
+            self.missed.push(format!("- {}: {what}: {shown}", self.title));
+        }
         let target = match target {
             Target::AtMost(most) => format!("at most {}{unit}", number(most)),
             Target::AtLeast(least) => format!("at least {}{unit}", number(least)),
@@ -119,11 +125,13 @@ impl Report {
     }
 
     pub(crate) fn finish(mut self, out: Option<&Path>) -> Result<(), String> {
-        let (missed, unmeasured) = (self.missed, self.unmeasured);
+        let (missed, unmeasured) = (std::mem::take(&mut self.missed), self.unmeasured);
+        let count = missed.len();
         let load = first_line("/proc/loadavg");
         self.put(&format!(
-            "\nTargets missed: {missed}; not measured: {unmeasured}. Load after: {load}."
+            "\nTargets missed: {count}; not measured: {unmeasured}. Load after: {load}."
         ));
+        missed.iter().for_each(|row| self.put(row));
         let Some(path) = out else { return Ok(()) };
         std::fs::write(path, self.text).map_err(|why| format!("{}: {why}", path.display()))
     }

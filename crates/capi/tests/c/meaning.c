@@ -1,36 +1,11 @@
 /* The meaning of each function: return codes, exclusion under load, deadlines. */
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "check.h"
 #include "lockspan.h"
-
-#define CHECK(what, want) \
-    do { \
-        long got_ = (long)(what), want_ = (long)(want); \
-        if (got_ != want_) { \
-            fprintf(stderr, "line %d: %s is %ld, not %ld\n", __LINE__, #what, got_, want_); \
-            exit(1); \
-        } \
-    } while (0)
 
 enum { THREADS = 8, ROUNDS = 100000 };
 
 static lt_rwlock_t *lock;
 static volatile long first, second;
-
-static struct timespec in_millis(long millis) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += millis / 1000;
-    t.tv_nsec += millis % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
-    return t;
-}
 
 static void *stress(void *arg) {
     long me = (long)arg, added = 0;
@@ -77,10 +52,7 @@ static void *codes_of_a_second_thread(void *written) {
         soon = in_millis(20);
         CHECK(lt_rwlock_read_trylock(lock), EBUSY);
         CHECK(lt_rwlock_read_timedlock(lock, &soon), ETIMEDOUT);
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        CHECK(now.tv_sec > soon.tv_sec
-                  || (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec), 1);
+        CHECK(has_come(&soon), 1);
     } else {
         CHECK(lt_rwlock_read_trylock(lock), 0);
         lt_rwlock_read_unlock(lock);

@@ -147,7 +147,6 @@ mod policy;
 mod probe;
 mod raw;
 mod schedule;
-mod spin;
 mod task;
 mod wait;
 mod word;

@@ -10,12 +10,12 @@ use super::lists::Lists;
 use super::node::{Kind, Node};
 use super::policy::{Bounded, Policy};
 use super::probe::{self, Event};
-use super::spin::{Patience, Spin};
 use super::word::{
     CROWDED, HANDOVER, QUEUED, READER, READERS, READERS_NEXT, SCHEDULER, UPGRADABLE, WRITER, has,
     is_free, lacks, readers,
 };
 use super::{ord, word};
+use crate::spin::{Patience, Spin};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
 
 /// The fair read-write lock without its data; [`RwLock`](super::RwLock) is the one to use.

@@ -10,8 +10,8 @@ use super::ord;
 use super::policy::Policy;
 use super::probe::{self, Event};
 use super::raw::RawRwLock;
-use super::spin::Spin;
 use super::word::{DEMAND, PENDING, QUEUED, READERS_NEXT, SCHEDULER, WRITER, has, is_free, lacks};
+use crate::spin::Spin;
 use crate::sync::{MODEL, Ordering};
 
 impl<P: Policy> RawRwLock<P> {

@@ -8,28 +8,34 @@ use crate::sync::{MODEL, thread};
 /// A few long pauses. Between them the word is left alone: on a busy lock the holder's cache line
 /// stays with the holder, which is worth more than to see a release a moment earlier.
 #[derive(Debug)]
-pub(super) struct Spin {
+pub(crate) struct Spin {
     pauses: &'static [u32],
 }
 
 impl Spin {
     /// Before a thread gets in line: long enough for some short sections on another core.
-    pub(super) fn before_the_line() -> Self {
+    pub(crate) fn before_the_line() -> Self {
         Self { pauses: &[32, 64, 64] }
     }
 
+    /// For others to end their sections, which are often shorter than one long pause: looks soon,
+    /// and then less and less often.
+    pub(crate) fn for_a_section() -> Self {
+        Self { pauses: &[4, 8, 16, 32, 64, 64] }
+    }
+
     /// In line: long enough for a hand-over that has begun.
-    pub(super) fn in_line() -> Self {
+    pub(crate) fn in_line() -> Self {
         Self { pauses: &[32] }
     }
 
     /// Next in line, and woken ahead: long enough for the turn before, if that is short.
-    pub(super) fn before_a_turn() -> Self {
+    pub(crate) fn before_a_turn() -> Self {
         Self { pauses: &[16; 32] }
     }
 
     /// Pauses; false when the spin is over. A model never spins.
-    pub(super) fn again(&mut self) -> bool {
+    pub(crate) fn again(&mut self) -> bool {
         let Some((pause, rest)) = self.pauses.split_first().filter(|_| !MODEL) else {
             return false;
         };
@@ -44,16 +50,16 @@ impl Spin {
 /// Waits for another thread that is sure to be done soon: gives the processor away, and sleeps if
 /// that does not help, as the other may have a lower priority.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     yields: u32,
 }
 
 impl Patience {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { yields: 100 }
     }
 
-    pub(super) fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         if MODEL || self.yields > 0 {
             self.yields = self.yields.saturating_sub(1);
             thread::yield_now();

@@ -1,0 +1,299 @@
+/* The return code of every function of the progressive locks, and the state that it leaves. A hold
+   belongs to no thread, so one thread can have them all. */
+#include <limits.h>
+
+#include "check.h"
+#include "lockspan_plock.h"
+
+enum { OK = 0, BUSY = EBUSY };
+
+static const struct timespec past = {-1, 0}, long_past = {0, 0}, never = {LONG_MAX, 999999999};
+static const struct timespec over = {1, 1000000000}, under = {1, -1};
+
+/* A time that is none. */
+#define NO_TIME(call) \
+    do { \
+        CHECK(call(lock, NULL), EINVAL); \
+        CHECK(call(lock, &over), EINVAL); \
+        CHECK(call(lock, &under), EINVAL); \
+    } while (0)
+
+/* A timed call with others in the way. */
+#define LATE(call) \
+    do { \
+        struct timespec soon_ = in_millis(5); \
+        NO_TIME(call); \
+        CHECK(call(lock, &past), ETIMEDOUT); \
+        CHECK(call(lock, &long_past), ETIMEDOUT); \
+        CHECK(call(lock, &soon_), ETIMEDOUT); \
+        CHECK(has_come(&soon_), 1); \
+    } while (0)
+
+/* A timed call with nobody in the way, however late it is. */
+#define IN_TIME(call, back) \
+    do { \
+        NO_TIME(call); \
+        CHECK(call(lock, &past), 0); \
+        back(lock); \
+        CHECK(call(lock, &never), 0); \
+    } while (0)
+
+/* Who gets in without waiting tells the state. */
+#define ADMITS(state, code) \
+    do { \
+        int admitted_ = lockspan_plock_try_##state(lock); \
+        CHECK(admitted_, code); \
+        if (admitted_ == 0) \
+            lockspan_plock_##state##_done(lock); \
+    } while (0)
+#define BASE_ADMITS(to_read, to_seek, to_write, to_atomic) \
+    do { \
+        ADMITS(read, to_read); \
+        ADMITS(seek, to_seek); \
+        ADMITS(write, to_write); \
+        ADMITS(atomic, to_atomic); \
+    } while (0)
+#define IDLE BASE_ADMITS(OK, OK, OK, OK)
+#define IN_READ BASE_ADMITS(OK, OK, BUSY, BUSY)
+#define IN_SEEK BASE_ADMITS(OK, BUSY, BUSY, BUSY)
+#define IN_WRITE BASE_ADMITS(BUSY, BUSY, BUSY, BUSY)
+#define IN_ATOMIC BASE_ADMITS(BUSY, BUSY, BUSY, OK)
+
+static void come_in(lockspan_plock_t *lock) {
+    IDLE;
+    lockspan_plock_read(lock);
+    IN_READ;
+    LATE(lockspan_plock_timed_write);
+    LATE(lockspan_plock_timed_atomic);
+    IN_READ;
+    lockspan_plock_read_done(lock);
+    lockspan_plock_seek(lock);
+    IN_SEEK;
+    LATE(lockspan_plock_timed_seek);
+    lockspan_plock_seek_done(lock);
+    lockspan_plock_write(lock);
+    IN_WRITE;
+    LATE(lockspan_plock_timed_read);
+    lockspan_plock_write_done(lock);
+    lockspan_plock_atomic(lock);
+    IN_ATOMIC;
+    LATE(lockspan_plock_timed_read);
+    lockspan_plock_atomic_done(lock);
+
+    IN_TIME(lockspan_plock_timed_read, lockspan_plock_read_done);
+    IN_READ;
+    lockspan_plock_read_done(lock);
+    IN_TIME(lockspan_plock_timed_seek, lockspan_plock_seek_done);
+    IN_SEEK;
+    lockspan_plock_seek_done(lock);
+    IN_TIME(lockspan_plock_timed_write, lockspan_plock_write_done);
+    IN_WRITE;
+    lockspan_plock_write_done(lock);
+    IN_TIME(lockspan_plock_timed_atomic, lockspan_plock_atomic_done);
+    IN_ATOMIC;
+    lockspan_plock_atomic_done(lock);
+    IDLE;
+}
+
+static void go_on(lockspan_plock_t *lock) {
+    lockspan_plock_read(lock);
+    CHECK(lockspan_plock_try_read_to_seek(lock), 0);
+    IN_SEEK;
+
+    /* A reader beside the seeker is in its way, and refused what would wait for it. */
+    lockspan_plock_read(lock);
+    CHECK(lockspan_plock_try_read_to_seek(lock), EBUSY);
+    CHECK(lockspan_plock_read_to_atomic(lock), EBUSY);
+    CHECK(lockspan_plock_timed_read_to_atomic(lock, &never), EBUSY);
+    NO_TIME(lockspan_plock_timed_read_to_atomic);
+    CHECK(lockspan_plock_try_seek_to_write(lock), EBUSY);
+    LATE(lockspan_plock_timed_seek_to_write);
+    IN_SEEK;
+    lockspan_plock_read_done(lock);
+
+    CHECK(lockspan_plock_try_seek_to_write(lock), 0);
+    IN_WRITE;
+    lockspan_plock_write_to_seek(lock);
+    IN_SEEK;
+    IN_TIME(lockspan_plock_timed_seek_to_write, lockspan_plock_write_to_seek);
+    IN_WRITE;
+    lockspan_plock_write_to_seek(lock);
+    lockspan_plock_seek_to_write(lock);
+    IN_WRITE;
+    lockspan_plock_write_to_read(lock);
+    IN_READ;
+    CHECK(lockspan_plock_try_read_to_seek(lock), 0);
+    lockspan_plock_seek_to_read(lock);
+    IN_READ;
+
+    /* A second reader is in the way of the first. */
+    lockspan_plock_read(lock);
+    LATE(lockspan_plock_timed_read_to_atomic);
+    IN_READ;
+    lockspan_plock_read_done(lock);
+    IN_TIME(lockspan_plock_timed_read_to_atomic, lockspan_plock_atomic_to_read);
+    IN_ATOMIC;
+    lockspan_plock_atomic_to_read(lock);
+    CHECK(lockspan_plock_read_to_atomic(lock), 0);
+    IN_ATOMIC;
+
+    /* A second atomic is in the way of the first. */
+    lockspan_plock_atomic(lock);
+    LATE(lockspan_plock_timed_atomic_to_read);
+    IN_ATOMIC;
+    lockspan_plock_atomic_done(lock);
+    NO_TIME(lockspan_plock_timed_atomic_to_read);
+    CHECK(lockspan_plock_timed_atomic_to_read(lock, &never), 0);
+    IN_READ;
+    lockspan_plock_read_done(lock);
+    IDLE;
+}
+
+static void upgrade(lockspan_plock_upgrade_t *lock) {
+    CHECK(lockspan_plock_upgrade_try_read(lock), 0);
+    lockspan_plock_upgrade_read(lock);
+    LATE(lockspan_plock_upgrade_timed_read_to_atomic);
+    lockspan_plock_upgrade_read_done(lock);
+    lockspan_plock_upgrade_read_to_atomic(lock);
+    CHECK(lockspan_plock_upgrade_try_read(lock), EBUSY);
+    LATE(lockspan_plock_upgrade_timed_read);
+    lockspan_plock_upgrade_atomic_done(lock);
+    IN_TIME(lockspan_plock_upgrade_timed_read, lockspan_plock_upgrade_read_done);
+    NO_TIME(lockspan_plock_upgrade_timed_read_to_atomic);
+    CHECK(lockspan_plock_upgrade_timed_read_to_atomic(lock, &past), 0);
+    CHECK(lockspan_plock_upgrade_try_read(lock), EBUSY);
+    lockspan_plock_upgrade_atomic_done(lock);
+}
+
+/* Who gets in; Claim is told from Atomic by what is possible there. */
+#define CLAIM_ADMITS(to_read, to_alone) \
+    do { \
+        ADMITS(claim_read, to_read); \
+        ADMITS(claim_alone, to_alone); \
+    } while (0)
+#define lockspan_plock_try_claim_read lockspan_plock_claim_try_read
+#define lockspan_plock_try_claim_alone lockspan_plock_claim_try_alone
+
+static void claim(lockspan_plock_claim_t *lock) {
+    CLAIM_ADMITS(OK, OK);
+    lockspan_plock_claim_read(lock);
+    CLAIM_ADMITS(OK, BUSY);
+    LATE(lockspan_plock_claim_timed_alone);
+    lockspan_plock_claim_read_done(lock);
+    IN_TIME(lockspan_plock_claim_timed_read, lockspan_plock_claim_read_done);
+
+    /* A reader is in the way of the joiner, and nobody else comes in to read. */
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    CLAIM_ADMITS(BUSY, BUSY);
+    LATE(lockspan_plock_claim_timed_read);
+    CHECK(lockspan_plock_claim_try_join_to_claim(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_join_to_claim);
+    lockspan_plock_claim_join_done(lock);
+    CLAIM_ADMITS(OK, BUSY);
+
+    /* Two claim; the second is in the way of the first until it gives up. */
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    CHECK(lockspan_plock_claim_try_join_to_claim(lock), 0);
+    NO_TIME(lockspan_plock_claim_timed_join_to_claim);
+    CHECK(lockspan_plock_claim_timed_join_to_claim(lock, &past), 0);
+    LATE(lockspan_plock_claim_timed_claim_to_atomic);
+    lockspan_plock_claim_claim_done(lock);
+    NO_TIME(lockspan_plock_claim_timed_claim_to_atomic);
+    CHECK(lockspan_plock_claim_timed_claim_to_atomic(lock, &past), 0);
+    CLAIM_ADMITS(BUSY, BUSY);
+
+    /* Another round; then back to read, in two ways. */
+    lockspan_plock_claim_atomic_to_join(lock);
+    lockspan_plock_claim_join_to_claim(lock);
+    lockspan_plock_claim_claim_to_atomic(lock);
+    NO_TIME(lockspan_plock_claim_timed_atomic_to_read);
+    CHECK(lockspan_plock_claim_timed_atomic_to_read(lock, &past), 0);
+    CLAIM_ADMITS(OK, BUSY);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_join_to_claim(lock);
+    lockspan_plock_claim_claim_to_read(lock);
+    CLAIM_ADMITS(OK, BUSY);
+    lockspan_plock_claim_read_done(lock);
+    CLAIM_ADMITS(OK, OK);
+
+    IN_TIME(lockspan_plock_claim_timed_alone, lockspan_plock_claim_alone_done);
+    CLAIM_ADMITS(BUSY, BUSY);
+    lockspan_plock_claim_alone_to_read(lock);
+    CLAIM_ADMITS(OK, BUSY);
+    lockspan_plock_claim_read_done(lock);
+    lockspan_plock_claim_alone(lock);
+    lockspan_plock_claim_alone_to_claim(lock);
+    CLAIM_ADMITS(BUSY, BUSY);
+    lockspan_plock_claim_claim_done(lock);
+    lockspan_plock_claim_alone(lock);
+    lockspan_plock_claim_alone_to_atomic(lock);
+    CLAIM_ADMITS(BUSY, BUSY);
+    lockspan_plock_claim_atomic_to_read(lock);
+    CLAIM_ADMITS(OK, BUSY);
+    lockspan_plock_claim_read_done(lock);
+    CLAIM_ADMITS(OK, OK);
+}
+
+static void *claim_on_its_own(void *at) {
+    lockspan_plock_claim_t *lock = at;
+    lockspan_plock_claim_join_to_claim(lock);
+    lockspan_plock_claim_claim_to_atomic(lock);
+    return NULL;
+}
+
+/* An atomic that has the other's in its way, which takes a second thread to bring about. */
+static void claim_beside_another(lockspan_plock_claim_t *lock) {
+    pthread_t thread;
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    CHECK(pthread_create(&thread, NULL, claim_on_its_own, lock), 0);
+    lockspan_plock_claim_join_to_claim(lock);
+    lockspan_plock_claim_claim_to_atomic(lock);
+    CHECK(pthread_join(thread, NULL), 0);
+    LATE(lockspan_plock_claim_timed_atomic_to_read);
+    lockspan_plock_claim_atomic_to_join(lock);
+    CHECK(lockspan_plock_claim_try_join_to_claim(lock), EBUSY);
+    lockspan_plock_claim_atomic_done(lock);
+    CHECK(lockspan_plock_claim_try_join_to_claim(lock), 0);
+    lockspan_plock_claim_claim_done(lock);
+    CLAIM_ADMITS(OK, OK);
+}
+
+static void *read_whenever(void *at) {
+    CHECK(lockspan_plock_timed_read(at, &never), 0);
+    lockspan_plock_read_done(at);
+    return NULL;
+}
+
+/* A time that is very far away is waited for, not passed. */
+static void a_far_time(lockspan_plock_t *lock) {
+    pthread_t thread;
+    struct timespec soon = in_millis(20);
+    lockspan_plock_write(lock);
+    CHECK(pthread_create(&thread, NULL, read_whenever, lock), 0);
+    CHECK(lockspan_plock_timed_read(lock, &soon), ETIMEDOUT);
+    lockspan_plock_write_done(lock);
+    CHECK(pthread_join(thread, NULL), 0);
+}
+
+int main(void) {
+    lockspan_plock_t *base = lockspan_plock_new();
+    lockspan_plock_upgrade_t *up = lockspan_plock_upgrade_new();
+    lockspan_plock_claim_t *many = lockspan_plock_claim_new();
+    CHECK(base != NULL && up != NULL && many != NULL, 1);
+    come_in(base);
+    go_on(base);
+    a_far_time(base);
+    upgrade(up);
+    claim(many);
+    claim_beside_another(many);
+    lockspan_plock_free(base);
+    lockspan_plock_upgrade_free(up);
+    lockspan_plock_claim_free(many);
+    return 0;
+}

@@ -1,0 +1,33 @@
+//! Who is inside the lock, for those who look from outside.
+
+/// Who was inside at one moment; since then others may have come and gone.
+///
+/// A thread that has a hold sees at least its own, so a hold that is not here is nobody's. What
+/// the counted threads do follows from the phase; the [module](super) has the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holders {
+    /// What the threads inside may do.
+    pub phase: Phase,
+    /// How many read; while [`Phase::Changing`], how many were atomics and wait to read.
+    pub readers: u32,
+    /// How many have joined; they claim while [`Phase::Claiming`], and else wait for that.
+    pub joiners: u32,
+    /// How many change; while [`Phase::Claiming`], how many have claimed and wait to.
+    pub atomics: u32,
+}
+
+/// What the threads inside may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Readers read, or nobody is there.
+    Open,
+    /// Readers read, and no more come in: somebody has joined.
+    Joining,
+    /// Those who have joined mark what they will change.
+    Claiming,
+    /// Those who have claimed change it.
+    Changing,
+    /// The exclusive joiner is alone.
+    Alone,
+}

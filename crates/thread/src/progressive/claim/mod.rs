@@ -1,0 +1,109 @@
+//! Read, Join, Claim and Atomic: many threads change at once, after each has said what.
+//!
+//! # When to use it
+//!
+//! When many threads want to change different parts of a structure, and each finds out by reading
+//! which part is still free. In the *claim* phase each marks what it will change, and sees what
+//! others have marked; in the *atomic* phase all change what they marked, at once. Nobody reads
+//! during either, and nobody has to start again because another was quicker. [`Queue`] is a queue
+//! that is made of it. If changes are rare, or each needs the whole structure,
+//! [`Lock`](super::Lock) is simpler.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use lockspan_thread::progressive::claim::{ClaimGuard, ClaimLock, ReadGuard};
+//!
+//! let seats = ClaimLock::new([const { AtomicBool::new(false) }; 3]);
+//! let read = seats.read(); // is any seat free?
+//! assert!(read.iter().any(|taken| !taken.load(Ordering::Relaxed)));
+//! let claim = ReadGuard::claim(read); // all who want one are here, and nobody else
+//! let mine = claim.iter().position(|taken| !taken.swap(true, Ordering::Relaxed));
+//! let atomic = ClaimGuard::atomic(claim); // all have chosen
+//! assert_eq!(mine, Some(0));
+//! drop(atomic);
+//! ```
+//!
+//! # The word
+//!
+//! ```text
+//!  63  61  60  59   57 56        38 37        19 18        0
+//! ┌──────┬────┬───────┬────────────┬────────────┬───────────┐
+//! │flags │ 0  │ PHASE │  ATOMICS   │  JOINERS   │  READERS  │
+//! └──────┴────┴───────┴────────────┴────────────┴───────────┘
+//! ```
+//!
+//! The flags belong to those who wait; `turnstile.rs` explains them.
+//!
+//! | PHASE    | READERS               | JOINERS              | ATOMICS               |
+//! |----------|-----------------------|----------------------|-----------------------|
+//! | open     | read                  | –                    | –                     |
+//! | joining  | read (at least one)   | on the way (≥ 1)     | –                     |
+//! | claiming | –                     | claim (at least one) | have claimed, wait    |
+//! | changing | wait to read again    | wait to claim again  | change (at least one) |
+//! | alone    | –                     | –                    | –                     |
+//!
+//! # Invariants
+//!
+//! - **I1** Atomics and readers are never inside together, nor claimants and readers, nor claimants
+//!   and atomics; the exclusive joiner is alone. Each is the phase's: a thread acts as what its
+//!   column says for the present phase.
+//! - **I2** The phase follows from the counts, in the exchange that changes them: joining ends when
+//!   no reader is left (→ claiming) or no joiner (→ open), claiming when no joiner is left
+//!   (→ changing, or open if nobody went on), changing when no atomic is left (→ open, joining or
+//!   claiming, by who waits). So the last one out turns the phase over, and nobody can miss it.
+//! - **I3** A joiner keeps the claim phase, an atomic the atomic phase, a reader the open or
+//!   joining phase: what a thread waits for stays once it is there.
+//! - **I4** The word is zero at rest.
+//!
+//! # Transitions
+//!
+//! | id  | from → to | call | ordering | pairs with |
+//! |-----|-----------|------|----------|------------|
+//! | T1  | U → R: open | [`ClaimLock::read`] | Acquire | T7, T8, T11 |
+//! | T2  | R → U | drop | Release | T4, T10 |
+//! | T3  | R → J: → joining | [`ReadGuard::join`] | Release | T4 |
+//! | T4  | J → C: waits for claiming | [`JoinGuard::claim`] | Acquire | T2, 3, 5, 7, 9 |
+//! | T5  | J → U, C → U: retracts | drop | Release | T4, 6, 10 |
+//! | T6  | C → A: waits for changing | [`ClaimGuard::atomic`] | Release, Acquire | T5, T6 |
+//! | T7  | A → U | drop | Release | T1, 4, 8, 10 |
+//! | T8  | A → R: waits for open, joining | [`AtomicGuard::read`] | Release, Acquire | T7 to T9 |
+//! | T9  | A → J | [`AtomicGuard::join`] | Release | T4, T8 |
+//! | T10 | U → J alone: idle → alone | [`ClaimLock::join_alone`] | Acquire | T2, 5, 7, 11 |
+//! | T11 | J alone → U, C, A, R | drop, [`AloneGuard::claim`], … | Release | T1, T10 |
+//!
+//! R → C is T3 and T4 ([`ReadGuard::claim`]), U → C is T1, T3 and T4 ([`ClaimLock::claim`]), A → C
+//! is T9 and T4 ([`AtomicGuard::claim`]). Three ways to give up: drop a join guard, drop a claim
+//! guard, or [`ClaimGuard::refuge`]: C → A, nothing, → R, with the structure held all the time.
+//!
+//! # What differs from the note
+//!
+//! The note counts joiners as readers and writers at once, tells the claim phase by comparing the
+//! two counts, and lets a reader count itself before it knows whether it may come in. Here each
+//! thread is in one count, the phase is written down, and a reader that must wait is never counted.
+//! An atomic that returns waits in the readers' count, and one that joins again in the joiners':
+//! both are empty while the phase is *changing*, and both mean what they say when it ends.
+//!
+//! # Progress
+//!
+//! Joiners wait for the readers inside; no reader comes in meanwhile. Claimants wait for claimants,
+//! returners for atomics. A thread that stays in a state for ever holds up those who wait for the
+//! next, as with every lock. Who cannot come in stands in a line, whose first may be passed for
+//! 200 µs at most; the exclusive joiner stands there too. At most 524,287 may be inside.
+
+mod guard;
+mod holders;
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+mod ord;
+pub mod queue;
+mod raw;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod search;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+mod word;
+
+pub use self::guard::{AloneGuard, AtomicGuard, ClaimGuard, ClaimLock, JoinGuard, ReadGuard};
+pub use self::holders::{Holders, Phase};
+pub use self::queue::Queue;
+pub use self::raw::RawClaimLock;

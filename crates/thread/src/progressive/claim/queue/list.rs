@@ -1,0 +1,232 @@
+//! The linked list behind a [`Queue`](super::Queue). Who may call what in which phase is said with
+//! each; the queue's guards see to it. Q1 to Q5 are the invariants of the queue.
+//!
+//! Every access is `Relaxed`: the phases order all that matters. In particular a node is made
+//! before its thread claims, and the atomic phase begins after all claims, so whoever finds a node
+//! there, even one that was linked a moment ago, finds it whole.
+
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+
+const FREE: u32 = 0;
+const CLAIMED: u32 = 1;
+const TAKEN: u32 = 2;
+
+/// One item, or the dummy before the first.
+pub(super) struct Node<T> {
+    next: AtomicPtr<Self>,
+    /// The next one put aside.
+    next_aside: AtomicPtr<Self>,
+    mark: AtomicU32,
+    item: UnsafeCell<MaybeUninit<T>>,
+    /// A model cannot see that an atomic is read before it was made; it sees it of this.
+    #[cfg(lockspan_loom)]
+    whole: UnsafeCell<()>,
+}
+
+impl<T> Node<T> {
+    pub(super) fn boxed(item: T) -> Box<Self> {
+        Self::with(FREE, MaybeUninit::new(item))
+    }
+
+    fn with(mark: u32, item: MaybeUninit<T>) -> Box<Self> {
+        Box::new(Self {
+            next: AtomicPtr::new(ptr::null_mut()),
+            next_aside: AtomicPtr::new(ptr::null_mut()),
+            mark: AtomicU32::new(mark),
+            item: UnsafeCell::new(item),
+            #[cfg(lockspan_loom)]
+            whole: UnsafeCell::new(()),
+        })
+    }
+
+    pub(super) fn next(&self) -> *mut Self {
+        #[cfg(lockspan_loom)]
+        self.whole.with(|_| ());
+        self.next.load(Ordering::Relaxed)
+    }
+
+    fn is_taken(&self) -> bool {
+        #[cfg(lockspan_loom)]
+        self.whole.with(|_| ());
+        self.mark.load(Ordering::Relaxed) == TAKEN
+    }
+
+    /// The item, if it is there. For readers.
+    pub(super) fn item(&self) -> Option<&T> {
+        let is_there = !self.is_taken();
+        // SAFETY: nobody takes the item while somebody reads.
+        let item = self.item.with(|item| unsafe { &*item });
+        // SAFETY: Q2: it is there.
+        is_there.then(|| unsafe { item.assume_init_ref() })
+    }
+
+    /// Moves the item out.
+    ///
+    /// # Safety
+    /// It is there, and the caller's alone; it is not used again.
+    unsafe fn take(&self) -> T {
+        self.item.with_mut(|item| {
+            // SAFETY: the caller's alone.
+            let item = unsafe { &*item };
+            // SAFETY: it is there, and not used again.
+            unsafe { item.assume_init_read() }
+        })
+    }
+}
+
+/// The list. A new one has a dummy only.
+pub(super) struct List<T> {
+    /// The dummy: the last node whose item is taken.
+    head: AtomicPtr<Node<T>>,
+    /// The last node, or in the atomic phase one that was (Q5).
+    tail: AtomicPtr<Node<T>>,
+    /// Nodes that the head has passed.
+    aside: AtomicPtr<Node<T>>,
+    len: AtomicUsize,
+}
+
+impl<T> List<T> {
+    pub(super) fn new() -> Self {
+        let dummy = Box::into_raw(Node::with(TAKEN, MaybeUninit::uninit()));
+        Self {
+            head: AtomicPtr::new(dummy),
+            tail: AtomicPtr::new(dummy),
+            aside: AtomicPtr::new(ptr::null_mut()),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no item. For readers.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The first node after the dummy, or null. In any phase.
+    pub(super) fn first(&self) -> *mut Node<T> {
+        // SAFETY: Q4: the head is never freed while anybody holds the lock.
+        unsafe { &*self.head.load(Ordering::Relaxed) }.next()
+    }
+
+    /// Marks the first `most` items that nobody has marked. In the claim phase, or alone.
+    pub(super) fn claim(&self, most: usize) -> Vec<*mut Node<T>> {
+        let mut claimed = Vec::new();
+        let mut at = self.first();
+        while !at.is_null() && claimed.len() < most {
+            // SAFETY: Q3: what is reached from the head stays in this phase.
+            let node = unsafe { &*at };
+            let marked =
+                node.mark.compare_exchange(FREE, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
+            if marked.is_ok() {
+                claimed.push(at);
+            }
+            at = node.next();
+        }
+        claimed
+    }
+
+    /// Takes the item out. In the atomic phase, or alone.
+    ///
+    /// # Safety
+    /// The caller has marked the node, in the claim phase before or alone, and takes it once.
+    pub(super) unsafe fn take(&self, node: *mut Node<T>) -> T {
+        // SAFETY: Q4: it is not TAKEN, so the head has not passed it.
+        let node = unsafe { &*node };
+        // SAFETY: Q2: it is CLAIMED, by the caller, so the item is there and nobody else's.
+        let item = unsafe { node.take() };
+        node.mark.store(TAKEN, Ordering::Relaxed);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        item
+    }
+
+    /// Moves the head past all that is taken, and puts aside what it passes. In the atomic phase,
+    /// or alone.
+    pub(super) fn pass_taken(&self) {
+        loop {
+            let head = self.head.load(Ordering::Relaxed);
+            // SAFETY: Q4: nothing that was the head is freed in this phase.
+            let next = unsafe { &*head }.next();
+            // SAFETY: a node in the list, or null.
+            let is_taken = unsafe { next.as_ref() }.is_some_and(Node::is_taken);
+            if !is_taken {
+                return;
+            }
+            let moved =
+                self.head.compare_exchange(head, next, Ordering::Relaxed, Ordering::Relaxed);
+            if moved.is_ok() {
+                self.put_aside(head);
+            }
+        }
+    }
+
+    fn put_aside(&self, node: *mut Node<T>) {
+        // SAFETY: it is freed in a later phase at the earliest.
+        let node_ref = unsafe { &*node };
+        let mut first = self.aside.load(Ordering::Relaxed);
+        loop {
+            node_ref.next_aside.store(first, Ordering::Relaxed);
+            match self.aside.compare_exchange(first, node, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    /// Frees what was put aside. In the claim phase, or alone: then nobody is in the atomic phase
+    /// any more, and nobody else can reach those nodes.
+    pub(super) fn free_aside(&self) {
+        if self.aside.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut node = self.aside.swap(ptr::null_mut(), Ordering::Relaxed);
+        while !node.is_null() {
+            // SAFETY: Q4: the swap has given it to us alone.
+            let owned = unsafe { Box::from_raw(node) };
+            node = owned.next_aside.load(Ordering::Relaxed);
+        }
+    }
+
+    /// Adds a node at the end. In the atomic phase, or alone.
+    pub(super) fn append(&self, node: Box<Node<T>>) {
+        let node = Box::into_raw(node);
+        loop {
+            let tail = self.tail.load(Ordering::Relaxed);
+            // SAFETY: Q5: the tail is in the list.
+            let last = unsafe { &*tail };
+            let next = last.next();
+            if !next.is_null() {
+                _ = self.tail.compare_exchange(tail, next, Ordering::Relaxed, Ordering::Relaxed);
+                continue;
+            }
+            let null = ptr::null_mut();
+            if last.next.compare_exchange(null, node, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                _ = self.tail.compare_exchange(tail, node, Ordering::Relaxed, Ordering::Relaxed);
+                self.len.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+impl<T> Drop for List<T> {
+    fn drop(&mut self) {
+        self.free_aside();
+        let mut at = self.head.load(Ordering::Relaxed);
+        while !at.is_null() {
+            // SAFETY: nobody else has the list any more; each node is reached once.
+            let node = unsafe { Box::from_raw(at) };
+            if !node.is_taken() {
+                // SAFETY: Q2: the item is there; nobody else has the node any more.
+                drop(unsafe { node.take() });
+            }
+            at = node.next();
+        }
+    }
+}

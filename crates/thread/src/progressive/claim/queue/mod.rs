@@ -1,0 +1,242 @@
+//! A queue from which many threads take at once: what the claim phase is for.
+//!
+//! # When to use it
+//!
+//! When many threads take from the front of one ordered queue, do not care who gets which of the
+//! first items, and the queue must stay a list that can be read in order meanwhile. Threads that
+//! want an item at the same moment all get one in the same round; none of them fails and tries
+//! again. If nobody reads the queue in order, `Mutex<VecDeque>` or a lock-free queue is faster; the
+//! figures stand below.
+//!
+//! ```
+//! use lockspan_thread::progressive::claim::Queue;
+//!
+//! let jobs = Queue::new();
+//! for job in ["wash", "dry", "fold"] {
+//!     jobs.push(job);
+//! }
+//! assert_eq!(jobs.read().iter().copied().collect::<Vec<_>>(), ["wash", "dry", "fold"]);
+//! assert_eq!(jobs.pop(), Some("wash"));
+//! assert_eq!(jobs.pop_many(5), ["dry", "fold"]);
+//! assert_eq!(jobs.pop(), None);
+//! ```
+//!
+//! # How it works
+//!
+//! A singly linked list with a dummy before the first item, behind a
+//! [`ClaimLock`].
+//!
+//! | phase  | who does what                                                                    |
+//! |--------|----------------------------------------------------------------------------------|
+//! | Read   | looks: is there anything? iterates                                               |
+//! | Claim  | each marks the first item that nobody has marked, and goes past those marked     |
+//! | Atomic | each takes out what it has marked, moves the head past what is taken; others push |
+//! | Alone  | a thread that finds the lock idle pushes or pops without all that                |
+//!
+//! Nodes that the head has passed are put aside in the atomic phase. In the next claim phase, which
+//! excludes atomics, nobody can know them any more, and one of the claimants frees them: the phases
+//! are all the memory reclamation that is needed.
+//!
+//! # Invariants
+//!
+//! - **Q1** A node's mark goes from FREE to CLAIMED in the claim phase only, by one thread, and
+//!   back to FREE or on to TAKEN by that thread only.
+//! - **Q2** The item is in its node exactly while the mark is FREE or CLAIMED.
+//! - **Q3** The head moves over TAKEN nodes only, in the atomic phase or alone; so whatever a
+//!   reader or claimant reaches from the head stays.
+//! - **Q4** A node is put aside after the head has passed it, in the atomic phase, and freed in a
+//!   later claim phase or alone.
+//! - **Q5** The tail is the last node whenever nobody is in the atomic phase, and the head never
+//!   passes it: what was pushed in this phase is not TAKEN before the next.
+//!
+//! # Order
+//!
+//! What one thread pushes before another push begins stands before it. `pop` takes the first item
+//! that nobody else has taken or is taking, so one consumer sees the order of the queue, and each
+//! of many sees its own items in that order.
+
+mod list;
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use self::list::{List, Node};
+use super::guard::{AloneGuard, ClaimGuard, ClaimLock, ReadGuard};
+
+/// The queue; see the [module](self).
+pub struct Queue<T> {
+    list: ClaimLock<List<T>>,
+}
+
+// SAFETY: items are moved in and out, and only one thread moves each (Q1); references to them are
+// given out by `View::iter` alone, which asks for T: Sync.
+unsafe impl<T: Send> Sync for Queue<T> {}
+// SAFETY: the nodes belong to the queue, and go with it.
+unsafe impl<T: Send> Send for Queue<T> {}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T> Queue<T> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { list: ClaimLock::from(List::new()) }
+    }
+
+    /// Adds an item at the end.
+    pub fn push(&self, item: T) {
+        let node = Node::boxed(item);
+        match self.list.try_join_alone() {
+            Some(alone) => alone.append(node),
+            None => self.push_beside_others(node),
+        }
+    }
+
+    fn push_beside_others(&self, node: Box<Node<T>>) {
+        let claim = self.list.claim();
+        claim.free_aside();
+        ClaimGuard::atomic(claim).append(node);
+    }
+
+    /// Takes the first item.
+    pub fn pop(&self) -> Option<T> {
+        let mut first = None;
+        self.take(1, |item| first = Some(item));
+        first
+    }
+
+    /// Takes the first items, in their order: `most`, or as many as there are.
+    pub fn pop_many(&self, most: usize) -> Vec<T> {
+        let mut items = Vec::new();
+        self.take(most, |item| items.push(item));
+        items
+    }
+
+    fn take(&self, most: usize, give: impl FnMut(T)) {
+        if most == 0 {
+            return;
+        }
+        match self.list.try_join_alone() {
+            Some(alone) => Self::take_alone(&alone, most, give),
+            None => self.take_beside_others(most, give),
+        }
+    }
+
+    fn take_beside_others(&self, most: usize, mut give: impl FnMut(T)) {
+        let read = self.list.read();
+        if read.is_empty() {
+            return;
+        }
+        let claim = ReadGuard::claim(read);
+        claim.free_aside();
+        let claimed = claim.claim(most);
+        if claimed.is_empty() {
+            // Others were quicker: retract.
+            return;
+        }
+        let atomic = ClaimGuard::atomic(claim);
+        for node in claimed {
+            // SAFETY: this thread has marked the node in the claim phase, and it takes it once.
+            give(unsafe { atomic.take(node) });
+        }
+        atomic.pass_taken();
+    }
+
+    fn take_alone(alone: &AloneGuard<'_, List<T>>, most: usize, mut give: impl FnMut(T)) {
+        for node in alone.claim(most) {
+            // SAFETY: this thread has just marked the node, and it takes it once.
+            give(unsafe { alone.take(node) });
+        }
+        alone.pass_taken();
+        alone.free_aside();
+    }
+
+    /// How many items there are; others may change that at any time.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.read().len()
+    }
+
+    /// Whether there is no item; others may change that at any time.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The queue as it is, for as long as the view lives: nothing comes and nothing goes. Whoever
+    /// pushes or pops waits for that, so the thread that has a view must not.
+    #[must_use]
+    pub fn read(&self) -> View<'_, T> {
+        View { list: self.list.read() }
+    }
+}
+
+/// The items of a [`Queue`], held still by a read hold.
+pub struct View<'a, T> {
+    list: ReadGuard<'a, List<T>>,
+}
+
+impl<T> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").field("len", &self.list.len()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Sync> View<'_, T> {
+    /// The items, from the first to the last.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter { next: self.list.first(), view: PhantomData }
+    }
+}
+
+impl<'a, T: Sync> IntoIterator for &'a View<'_, T> {
+    type Item = &'a T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+/// The items of a [`View`], in their order.
+pub struct Iter<'a, T> {
+    next: *mut Node<T>,
+    view: PhantomData<&'a T>,
+}
+
+impl<T> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: Sync> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        while !self.next.is_null() {
+            // SAFETY: Q3: the view holds the lock for reading, so the node stays.
+            let node = unsafe { &*self.next };
+            self.next = node.next();
+            if let Some(item) = node.item() {
+                return Some(item);
+            }
+        }
+        None
+    }
+}

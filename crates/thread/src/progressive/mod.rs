@@ -1,0 +1,93 @@
+//! Progressive locks: a holder moves on from state to state, each excluding a little more.
+//!
+//! | type | states | take it when |
+//! |---|---|---|
+//! | [`Lock`] | Read, Seek, Write, Atomic | readers now and then find something to write |
+//! | [`UpgradeLock`] | Read, Atomic | readers change by atomics and must not be refused |
+//! | [`ClaimLock`] | Read, Join, Claim, Atomic, Alone | many change at once, and agree first |
+//!
+//! They are three types because their states do not mix: a seeker that writes would look like the
+//! beginning of a claim phase, and the other way round. Every state is a type of guard, every
+//! transition consumes one and gives the next, and what has no transition does not compile:
+//!
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::base::{Lock, ReadGuard};
+//! let lock = Lock::new(1);
+//! let _ = ReadGuard::write(lock.read()); // a reader cannot write; it can try to seek
+//! ```
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::base::{Lock, SeekGuard};
+//! let lock = Lock::new(1);
+//! let _ = SeekGuard::join(lock.seek()); // Seek and Join do not mix
+//! ```
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
+//! let lock = ClaimLock::new(1);
+//! let _ = ReadGuard::atomic(lock.read()); // only a claimant gets there
+//! ```
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
+//! let lock = ClaimLock::new(1);
+//! let _ = ReadGuard::try_seek(lock.read()); // there is no Seek here
+//! ```
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::claim::ClaimLock;
+//! let lock = ClaimLock::new(1);
+//! let _ = lock.write(); // nor Write
+//! ```
+//! ```compile_fail,E0599
+//! use lockspan_thread::progressive::upgrade::{AtomicGuard, ReadGuard, UpgradeLock};
+//! let lock = UpgradeLock::new(1);
+//! let _ = AtomicGuard::read(ReadGuard::atomic(lock.read())); // there is no way back
+//! ```
+//! ```compile_fail,E0596
+//! use lockspan_thread::progressive::base::Lock;
+//! let lock = Lock::new(1);
+//! *lock.atomic() += 1; // beside others: the data has to be atomic itself
+//! ```
+//! ```compile_fail,E0382
+//! use lockspan_thread::progressive::base::{Lock, SeekGuard};
+//! let lock = Lock::new(1);
+//! let seek = lock.seek();
+//! let mut write = SeekGuard::write(seek);
+//! *write = *seek; // the seek guard is gone
+//! ```
+//!
+//! # Waiting
+//!
+//! All three wait in the same way: they spin a little, then sleep in a line with a bound on being
+//! passed; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms give back what
+//! they had. There are no futures: the first in line looks at the clock, which a task cannot do by
+//! itself. A lock is not re-entrant: a thread that holds a guard and asks for another may wait for
+//! itself. Guards are `Send`; a panic under a guard ends the hold, and there is no poisoning.
+//!
+//! # Source
+//!
+//! Willy Tarreau's progressive locks for C (plock), and a note of his that adds Join and Claim. His
+//! locks only spin, and collapse when threads outnumber processors; the note's table breaks its
+//! promises in seven ways, which `docs/failures.md` lists with the tests that show that they do not
+//! happen here. `docs/progressive.md` is for who has to choose.
+
+pub mod base;
+pub mod claim;
+mod guard;
+mod line;
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+mod ord;
+#[cfg(all(test, lockspan_shuttle))]
+mod shuttle;
+pub mod state;
+mod turnstile;
+pub mod upgrade;
+
+pub use self::base::Lock;
+pub use self::claim::ClaimLock;
+pub use self::guard::{Guard, Locked};
+pub use self::upgrade::UpgradeLock;
+
+/// The moment that lies `timeout` from now; a very long wait is thirty years.
+fn until(timeout: std::time::Duration) -> std::time::Instant {
+    const LONG: std::time::Duration = std::time::Duration::from_secs(1 << 30);
+    std::time::Instant::now() + timeout.min(LONG)
+}

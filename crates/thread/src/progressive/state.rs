@@ -1,0 +1,38 @@
+//! The states that a guard can be in, as types: what has no transition does not compile.
+
+/// Beside other readers.
+#[derive(Clone, Copy, Debug)]
+pub struct Read;
+/// Beside readers, and sure to become the writer if it wants to.
+#[derive(Clone, Copy, Debug)]
+pub struct Seek;
+/// Alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Write;
+/// Beside others that change the data by its own atomics; no reader is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic;
+/// On the way to Claim, beside readers and others that join.
+#[derive(Clone, Copy, Debug)]
+pub struct Join;
+/// Beside others that mark what each will change; no reader and no atomic is there.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim;
+/// The exclusive Join: alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Alone;
+
+/// A lock that has the state `S`.
+pub trait Holds<S>: sealed::Sealed {
+    /// Ends a hold in that state.
+    fn leave(&self);
+}
+
+/// A lock whose holder in the state `S` is alone with the data.
+pub trait HoldsAlone<S>: Holds<S> {}
+
+pub(super) mod sealed {
+    /// Only the locks of this module have states.
+    #[expect(unnameable_types, reason = "nobody else is to name it")]
+    pub trait Sealed {}
+}

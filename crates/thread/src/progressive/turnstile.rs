@@ -1,0 +1,366 @@
+//! One 64-bit word that threads change, and how they wait for it: the ground of all locks here.
+//!
+//! What a lock's word means is the lock's; the three highest bits are the same in all of them.
+//!
+//! ```text
+//!   63      62      61    60                                        0
+//! ┌───────┬───────┬───────┬──────────────────────────────────────────┐
+//! │CLOSED │ CALL  │INSIDE │           the lock's own fields          │
+//! └───────┴───────┴───────┴──────────────────────────────────────────┘
+//! ```
+//!
+//! | flag     | set by                | means                                             |
+//! |----------|-----------------------|---------------------------------------------------|
+//! | `CLOSED` | the first in line     | arrivals get in line; nobody passes it any more   |
+//! | `CALL`   | the first in line     | who changes the word in its favour calls it       |
+//! | `INSIDE` | who holds, and sleeps | who brings about what it waits for calls it       |
+//!
+//! There are two ways to wait.
+//!
+//! **Outside**, for a hold. An arrival may pass those who wait, as long as the door is open: a
+//! thread that runs goes on, which is what keeps the lock fast when threads outnumber processors.
+//! Who cannot pass spins a little and gets in line. Only the *first in line* does anything; the
+//! others sleep until they are the first. The first tries, asks to be called (`CALL`) and sleeps;
+//! called in vain, it naps and looks from time to time, so that a busy lock is not kept busy with
+//! calling. [`QUANTUM`] after the last turn of the line it closes the door (`CLOSED`). So with
+//! *n* in line before it, a thread waits for at most *n* + 1 quanta and as many turns of holders.
+//!
+//! **Inside**, for others to move on: a writer for the readers to leave, a joiner for the claim
+//! phase. What such a thread holds already keeps anybody from taking its turn away, so its sign
+//! (a predicate of the word) stays true once it is true, and whoever makes it true calls it.
+//!
+//! # Invariants
+//!
+//! - **I1** Every change of the word is one read-modify-write, so it either comes before a flag is
+//!   set, and the one who sets it sees it and does not sleep, or after, and its maker sees the
+//!   flag.
+//! - **I2** `CLOSED` and `CALL` belong to the first in line: it takes them away as it goes in (in
+//!   the same exchange) or gives up; `CALL` goes also with the call.
+//! - **I3** `INSIDE` is set exactly while somebody inside is in the list; it changes only behind
+//!   the line's mutex.
+//! - **I4** Who becomes the first in line is woken, and looks at the word before it sleeps again.
+
+use core::fmt;
+use core::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use lockspan_park::Woken;
+
+use super::line::{self, Line, Place, Sign};
+use super::ord;
+use crate::spin::Spin;
+use crate::sync::{AtomicU64, MODEL, Ordering};
+
+pub(super) const INSIDE: u64 = 1 << 61;
+pub(super) const CALL: u64 = 1 << 62;
+pub(super) const CLOSED: u64 = 1 << 63;
+pub(super) const FLAGS: u64 = INSIDE | CALL | CLOSED;
+
+/// How long after a turn of the line arrivals may pass.
+pub(super) const QUANTUM: Duration = Duration::from_micros(200);
+/// How long the first in line leaves a busy lock alone.
+const NAP: Duration = Duration::from_micros(50);
+
+/// How somebody outside comes in, from the word as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The word with the new holder.
+    To(u64),
+    /// Others have to go first.
+    Wait,
+    /// The counter is at its end.
+    Full,
+}
+
+pub(super) type Enter = fn(u64) -> Step;
+
+/// The meaning of a word, as far as waiting goes.
+pub(super) trait Meaning {
+    /// May be false only if no sign of somebody inside can have become true by this change.
+    fn turned(old: u64, new: u64) -> bool;
+}
+
+/// The word and those who wait for it.
+pub(super) struct Turnstile<M> {
+    word: AtomicU64,
+    line: Line,
+    meaning: PhantomData<M>,
+}
+
+impl<M> Turnstile<M> {
+    /// Nobody holds anything.
+    #[cfg(not(lockspan_loom))]
+    pub(super) const fn new() -> Self {
+        Self { word: AtomicU64::new(0), line: Line::new(), meaning: PhantomData }
+    }
+
+    /// Nobody holds anything; loom's atomics cannot be made at compile time.
+    #[cfg(lockspan_loom)]
+    pub(super) fn new() -> Self {
+        Self { word: AtomicU64::new(0), line: Line::new(), meaning: PhantomData }
+    }
+
+    /// The lock's own fields; others may change them at any time.
+    pub(super) fn fields(&self) -> u64 {
+        self.word.load(Ordering::Relaxed) & !FLAGS
+    }
+
+    /// Whether nobody holds anything, and nobody waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.fields() == 0 && self.line.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(super) fn assert_at_rest(&self) {
+        assert_eq!(self.word.load(Ordering::Acquire), 0, "the word is not zero at rest");
+        assert!(self.line.is_empty(), "somebody is left in the line");
+    }
+}
+
+impl<M> fmt::Debug for Turnstile<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.word.load(Ordering::Relaxed))
+    }
+}
+
+impl<M: Meaning> Turnstile<M> {
+    /// Comes in from outside, past those who wait if the door is open; the new word.
+    #[inline]
+    pub(super) fn try_enter(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Option<u64> {
+        match self.pass(step, order) {
+            Step::To(new) => Some(new),
+            Step::Wait | Step::Full => None,
+        }
+    }
+
+    /// Comes in from outside, and waits for that as long as it takes; the new word.
+    ///
+    /// # Panics
+    /// If the counter is at its end.
+    #[inline]
+    pub(super) fn enter(&self, step: Enter, order: Ordering) -> u64 {
+        self.enter_from(self.word.load(Ordering::Relaxed), step, order)
+    }
+
+    /// As [`enter`](Self::enter), for who is best served by an idle lock: it is taken for one until
+    /// the exchange tells otherwise, which saves the look before.
+    ///
+    /// # Panics
+    /// If the counter is at its end.
+    #[inline]
+    pub(super) fn enter_idle(&self, step: Enter, order: Ordering) -> u64 {
+        self.enter_from(0, step, order)
+    }
+
+    #[inline]
+    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> u64 {
+        match self.pass_from(word, step, order) {
+            Step::To(new) => new,
+            Step::Wait => self.enter_contended(step, order, None).expect("there is no deadline"),
+            Step::Full => full(),
+        }
+    }
+
+    /// Comes in from outside until `deadline`; the new word, or none if that passed first.
+    pub(super) fn enter_until(
+        &self,
+        step: Enter,
+        order: Ordering,
+        deadline: Option<Instant>,
+    ) -> Option<u64> {
+        match self.pass(step, order) {
+            Step::To(new) => Some(new),
+            Step::Wait => self.enter_contended(step, order, deadline),
+            Step::Full => None,
+        }
+    }
+
+    #[inline]
+    fn pass(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
+        self.pass_from(self.word.load(Ordering::Relaxed), step, order)
+    }
+
+    /// `word` is what the word may be; if it is not, the exchange says what it is.
+    #[inline]
+    fn pass_from(&self, mut word: u64, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
+        loop {
+            if word & CLOSED != 0 {
+                return Step::Wait;
+            }
+            let Step::To(new) = step(word) else { return step(word) };
+            match self.word.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return Step::To(new),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    #[cold]
+    fn enter_contended(
+        &self,
+        step: Enter,
+        order: Ordering,
+        deadline: Option<Instant>,
+    ) -> Option<u64> {
+        let mut spin = Spin::for_a_section();
+        while spin.again() {
+            if let Some(new) = self.try_enter(step, order) {
+                return Some(new);
+            }
+        }
+        let begun = Instant::now();
+        let place = self.line.stand(deadline)?;
+        let closes = self.line.closes(begun, QUANTUM);
+        let entered = self.enter_as_first(&place, step, order, closes, deadline);
+        self.line.leave(&place, entered.is_some());
+        entered
+    }
+
+    /// What the first in line does.
+    fn enter_as_first(
+        &self,
+        place: &Place,
+        step: Enter,
+        order: Ordering,
+        closes: Instant,
+        deadline: Option<Instant>,
+    ) -> Option<u64> {
+        let mut was_called = false;
+        loop {
+            line::get_ready(place);
+            let now = Instant::now();
+            let is_closing = MODEL || now >= closes;
+            let (flags, until) = match (is_closing, was_called) {
+                (true, _) => (CLOSED | CALL, None),
+                (false, false) => (CALL, Some(closes)),
+                (false, true) => (0, Some(now + NAP)),
+            };
+            if let Some(new) = self.enter_or_ask(step, order, flags) {
+                return Some(new);
+            }
+            if is_closing && line::sleep_until_called(place, deadline) == Woken::TimedOut {
+                self.word.fetch_and(!(CLOSED | CALL), Ordering::Relaxed);
+                return None;
+            }
+            if !is_closing {
+                let until = until.into_iter().chain(deadline).min();
+                line::sleep_until_called(place, until);
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    self.word.fetch_and(!CALL, Ordering::Relaxed);
+                    return None;
+                }
+                was_called = true;
+            }
+        }
+    }
+
+    /// The first in line goes in, through a door that may be closed, and takes its flags away; or
+    /// sets `flags`, if it still has to wait.
+    fn enter_or_ask(&self, step: Enter, order: Ordering, flags: u64) -> Option<u64> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let (new, is_in, order) = match step(word) {
+                Step::To(new) => (new & !(CLOSED | CALL), true, order),
+                Step::Wait | Step::Full => (word & !CALL | flags, false, ord::ASK),
+            };
+            match self.word.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return is_in.then_some(new),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Changes the word for somebody who holds; the new word, or none if `next` says that it
+    /// cannot be. Calls whom that concerns.
+    #[inline]
+    pub(super) fn change(&self, order: Ordering, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let new = next(word)?;
+            match self.word.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.call(word, new);
+                    return Some(new);
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Puts `to` into the word in place of `from`: what needs no look at the word first.
+    #[inline]
+    pub(super) fn trade(&self, from: u64, to: u64, order: Ordering) {
+        let more = to.wrapping_sub(from);
+        let word = self.word.fetch_add(more, order);
+        self.call(word, word.wrapping_add(more));
+    }
+
+    /// Calls those whom the change from `old` to `new` may concern.
+    #[inline]
+    fn call(&self, old: u64, new: u64) {
+        if new & FLAGS != 0 {
+            self.call_waiting(old, new);
+        }
+    }
+
+    #[cold]
+    fn call_waiting(&self, old: u64, new: u64) {
+        if new & INSIDE != 0 && M::turned(old, new) {
+            self.line.call_inside(|| self.word.load(Ordering::Relaxed), || self.unmark_inside());
+        }
+        if new & CALL != 0 {
+            self.line.call_first(|| self.word.fetch_and(!CALL, ord::HEED) & CALL != 0);
+        }
+    }
+
+    /// Waits inside until the word has the sign, or until `deadline`; whether it has it.
+    #[inline]
+    pub(super) fn settle(&self, sign: Sign, deadline: Option<Instant>) -> bool {
+        sign(self.word.load(ord::SETTLE)) || self.settle_contended(sign, deadline)
+    }
+
+    /// Whether the word has the sign; what those did who brought it about is visible then.
+    #[inline]
+    pub(super) fn is_settled(&self, sign: Sign) -> bool {
+        sign(self.word.load(ord::SETTLE))
+    }
+
+    #[cold]
+    fn settle_contended(&self, sign: Sign, deadline: Option<Instant>) -> bool {
+        let mut spin = Spin::for_a_section();
+        while spin.again() {
+            if self.is_settled(sign) {
+                return true;
+            }
+        }
+        let Some(place) = self.line.stay(sign, || self.mark_inside(sign)) else {
+            return self.is_settled(sign);
+        };
+        if line::sleep_until_called(&place, deadline) == Woken::TimedOut {
+            self.line.stay_no_more(&place, || self.unmark_inside());
+        }
+        self.is_settled(sign)
+    }
+
+    /// Sets `INSIDE`, unless the word has the sign.
+    fn mark_inside(&self, sign: Sign) -> bool {
+        let mut word = self.word.load(Ordering::Relaxed);
+        while !sign(word) {
+            let new = word | INSIDE;
+            match self.word.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    fn unmark_inside(&self) {
+        self.word.fetch_and(!INSIDE, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn full() -> ! {
+    panic!("a progressive lock has as many holders as it can count; were guards forgotten?")
+}

@@ -1,0 +1,185 @@
+//! Read and Atomic, and an upgrade from one to the other that is never refused.
+//!
+//! # When to use it
+//!
+//! When readers find out that something has to be changed, and the changes of several threads go
+//! well together (each is made by the data's own atomics). No reader sees the data change while
+//! it reads; the changes are made when all readers have left or upgraded.
+//!
+//! ```
+//! use std::sync::atomic::{AtomicU32, Ordering};
+//! use lockspan_thread::progressive::upgrade::{ReadGuard, UpgradeLock};
+//!
+//! let hits = UpgradeLock::new(AtomicU32::new(0));
+//! {
+//!     let read = hits.read();
+//!     if read.load(Ordering::Relaxed) == 0 {
+//!         let atomic = ReadGuard::atomic(read);
+//!         atomic.fetch_add(1, Ordering::Relaxed);
+//!     }
+//! }
+//! assert_eq!(hits.into_inner().into_inner(), 1);
+//! ```
+//!
+//! # How it works
+//!
+//! It is the word of [`base`](super::base), of which only the readers and the atomics are used:
+//! its transitions T1, T4, T5, T8 and T10, with its orderings. T10 is refused there when somebody
+//! seeks or writes; here nobody does. There is no way back from Atomic to Read: who needs one has
+//! [`Lock`](super::Lock), whose atomics then wait for each other.
+//!
+//! An upgraded reader waits until every other reader has left or upgraded too, so a reader that
+//! waits for an upgraded thread waits for ever.
+
+use core::fmt;
+use std::time::{Duration, Instant};
+
+use super::base::{Holders, RawLock};
+use super::guard::{Guard, Locked};
+use super::state::{Atomic, Holds, Read, sealed};
+use super::until;
+
+/// Read and Atomic with a guaranteed upgrade; the [module](self) explains it.
+pub type UpgradeLock<T> = Locked<RawUpgradeLock, T>;
+/// Beside other readers.
+pub type ReadGuard<'a, T> = Guard<'a, RawUpgradeLock, Read, T>;
+/// Beside others that change the data by its own atomics.
+pub type AtomicGuard<'a, T> = Guard<'a, RawUpgradeLock, Atomic, T>;
+
+/// [`UpgradeLock`] without data: the word and its transitions.
+#[derive(Default)]
+pub struct RawUpgradeLock(RawLock);
+
+impl fmt::Debug for RawUpgradeLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl RawUpgradeLock {
+    /// An unlocked lock.
+    #[cfg(not(lockspan_loom))]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(RawLock::new())
+    }
+
+    /// Who is inside; nobody seeks, writes or returns here.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        self.0.holders()
+    }
+
+    /// Whether nobody is inside and nobody waits to come in.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.is_idle()
+    }
+
+    /// Waits to read.
+    #[inline]
+    pub fn read(&self) {
+        self.0.read();
+    }
+
+    /// Reads if nobody is in the way.
+    #[inline]
+    #[must_use]
+    pub fn try_read(&self) -> bool {
+        self.0.try_read()
+    }
+
+    /// Waits to read until `deadline`; false if that passed first.
+    #[must_use]
+    pub fn read_until(&self, deadline: Instant) -> bool {
+        self.0.read_until(deadline)
+    }
+
+    /// Ends a read hold.
+    #[inline]
+    pub fn read_done(&self) {
+        self.0.read_done();
+    }
+
+    /// A reader becomes an atomic, and waits until all readers have left or done the same.
+    #[inline]
+    pub fn read_to_atomic(&self) {
+        let has_moved = self.0.read_to_atomic();
+        debug_assert!(has_moved, "nobody seeks or writes here");
+    }
+
+    /// As [`read_to_atomic`](Self::read_to_atomic), until `deadline`; if that passed first, it is
+    /// still a reader.
+    #[must_use]
+    pub fn read_to_atomic_until(&self, deadline: Instant) -> bool {
+        self.0.read_to_atomic_until(deadline)
+    }
+
+    /// Ends an atomic hold.
+    #[inline]
+    pub fn atomic_done(&self) {
+        self.0.atomic_done();
+    }
+}
+
+impl sealed::Sealed for RawUpgradeLock {}
+
+impl Holds<Read> for RawUpgradeLock {
+    #[inline]
+    fn leave(&self) {
+        self.read_done();
+    }
+}
+
+impl Holds<Atomic> for RawUpgradeLock {
+    #[inline]
+    fn leave(&self) {
+        self.atomic_done();
+    }
+}
+
+#[cfg(not(lockspan_loom))]
+impl<T> Locked<RawUpgradeLock, T> {
+    /// A lock around `data`.
+    pub const fn new(data: T) -> Self {
+        Self::from_parts(RawUpgradeLock::new(), data)
+    }
+}
+
+impl<T: ?Sized> Locked<RawUpgradeLock, T> {
+    /// Waits to read.
+    #[inline]
+    pub fn read(&self) -> ReadGuard<'_, T> {
+        self.raw.read();
+        self.guard()
+    }
+
+    /// Reads if nobody is in the way.
+    #[inline]
+    pub fn try_read(&self) -> Option<ReadGuard<'_, T>> {
+        self.raw.try_read().then(|| self.guard())
+    }
+
+    /// Waits to read for `timeout` at most.
+    pub fn read_timeout(&self, timeout: Duration) -> Option<ReadGuard<'_, T>> {
+        self.raw.read_until(until(timeout)).then(|| self.guard())
+    }
+}
+
+impl<'a, T: ?Sized> Guard<'a, RawUpgradeLock, Read, T> {
+    /// R→A: waits until every reader has left or done the same.
+    #[inline]
+    pub fn atomic(this: Self) -> AtomicGuard<'a, T> {
+        Self::raw(&this).read_to_atomic();
+        Self::moved(this)
+    }
+
+    /// R→A, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was; others may read again.
+    pub fn atomic_timeout(this: Self, timeout: Duration) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).read_to_atomic_until(until(timeout));
+        Self::moved_if(this, has_moved)
+    }
+}
