@@ -49,7 +49,7 @@ use lockspan_park::Woken;
 use super::line::{self, Line, Place, Sign};
 use super::ord;
 use crate::spin::Spin;
-use crate::sync::{AtomicU64, MODEL, Ordering};
+use crate::sync::{AtomicU64, MODEL, Ordering, thread};
 
 pub(super) const INSIDE: u64 = 1 << 61;
 pub(super) const CALL: u64 = 1 << 62;
@@ -338,8 +338,13 @@ impl<M: Meaning> Turnstile<M> {
         };
         if line::sleep_until_called(&place, deadline) == Woken::TimedOut {
             self.line.stay_no_more(&place, || self.unmark_inside());
+            return self.is_settled(sign);
         }
-        self.is_settled(sign)
+        // Whoever called has seen the sign; the call alone does not say that we see it too.
+        while !self.is_settled(sign) {
+            thread::yield_now();
+        }
+        true
     }
 
     /// Sets `INSIDE`, unless the word has the sign.

@@ -57,7 +57,7 @@ impl RawLock {
     /// Waits to read (T1).
     ///
     /// # Panics
-    /// If 524,287 readers are inside.
+    /// If 524,286 readers are inside.
     #[inline]
     pub fn read(&self) {
         self.0.enter(word::read, ord::READ);
@@ -83,6 +83,9 @@ impl RawLock {
     }
 
     /// Waits to seek (T2).
+    ///
+    /// # Panics
+    /// If 524,287 readers are inside.
     #[inline]
     pub fn seek(&self) {
         self.0.enter(word::seek, ord::SEEK);

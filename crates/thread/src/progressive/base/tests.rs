@@ -123,6 +123,7 @@ fn more_than_can_be_counted_are_refused() {
     raw.seek();
     raw.seek_to_read();
     assert!(!raw.try_read());
+    assert!(!raw.try_seek(), "it could not become a reader");
     raw.read_done();
     for _ in 0..MOST - 1 {
         raw.read_done();

@@ -1,6 +1,6 @@
 //! The word of [`Lock`](super::Lock): its fields, and what each transition makes of it.
 
-use super::super::turnstile::{FLAGS, Meaning, Step};
+use super::super::turnstile::{CLOSED, FLAGS, Meaning, Step};
 use super::holders::Holders;
 
 const BITS: u32 = 19;
@@ -62,7 +62,14 @@ pub(super) fn read(word: u64) -> Step {
 /// T2
 #[inline]
 pub(super) fn seek(word: u64) -> Step {
-    if word & (SEEK | WRITE | ATOMICS) != 0 { Step::Wait } else { Step::To(word + SEEK) }
+    if word & (SEEK | WRITE | ATOMICS) != 0 {
+        Step::Wait
+    } else if word & READERS == READERS {
+        // It could not become a reader.
+        Step::Full
+    } else {
+        Step::To(word + SEEK)
+    }
 }
 
 /// T3: readers may still be there.
@@ -101,10 +108,10 @@ pub(super) fn atomic_done(word: u64) -> u64 {
     latched(word - ATOMIC)
 }
 
-/// T9
+/// T9. Not past a closed door: who stands there may want to seek.
 #[inline]
 pub(super) fn read_to_seek(word: u64) -> Option<u64> {
-    (word & (SEEK | WRITE | ATOMICS) == 0).then(|| word - READER + SEEK)
+    (word & (SEEK | WRITE | ATOMICS | CLOSED) == 0).then(|| word - READER + SEEK)
 }
 
 /// T10. With a seeker there, which may be about to write, it would wait for that one, and that

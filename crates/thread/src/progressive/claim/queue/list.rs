@@ -8,7 +8,7 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -85,7 +85,6 @@ pub(super) struct List<T> {
     tail: AtomicPtr<Node<T>>,
     /// Nodes that the head has passed.
     aside: AtomicPtr<Node<T>>,
-    len: AtomicUsize,
 }
 
 impl<T> List<T> {
@@ -95,17 +94,7 @@ impl<T> List<T> {
             head: AtomicPtr::new(dummy),
             tail: AtomicPtr::new(dummy),
             aside: AtomicPtr::new(ptr::null_mut()),
-            len: AtomicUsize::new(0),
         }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
-    }
-
-    /// Whether there is no item. For readers.
-    pub(super) fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The first node after the dummy, or null. In any phase.
@@ -141,7 +130,6 @@ impl<T> List<T> {
         // SAFETY: Q2: it is CLAIMED, by the caller, so the item is there and nobody else's.
         let item = unsafe { node.take() };
         node.mark.store(TAKEN, Ordering::Relaxed);
-        self.len.fetch_sub(1, Ordering::Relaxed);
         item
     }
 
@@ -208,7 +196,6 @@ impl<T> List<T> {
             if last.next.compare_exchange(null, node, Ordering::Relaxed, Ordering::Relaxed).is_ok()
             {
                 _ = self.tail.compare_exchange(tail, node, Ordering::Relaxed, Ordering::Relaxed);
-                self.len.fetch_add(1, Ordering::Relaxed);
                 return;
             }
         }

@@ -65,11 +65,14 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use self::list::{List, Node};
-use super::guard::{AloneGuard, ClaimGuard, ClaimLock, ReadGuard};
+use super::guard::{ClaimGuard, ClaimLock, ReadGuard};
+use crate::sync::{AtomicUsize, Ordering};
 
 /// The queue; see the [module](self).
 pub struct Queue<T> {
     list: ClaimLock<List<T>>,
+    /// Changes in the atomic phase, or alone; may be looked at without the lock.
+    len: AtomicUsize,
 }
 
 // SAFETY: items are moved in and out, and only one thread moves each (Q1); references to them are
@@ -94,14 +97,14 @@ impl<T> Queue<T> {
     /// An empty queue.
     #[must_use]
     pub fn new() -> Self {
-        Self { list: ClaimLock::from(List::new()) }
+        Self { list: ClaimLock::from(List::new()), len: AtomicUsize::new(0) }
     }
 
     /// Adds an item at the end.
     pub fn push(&self, item: T) {
         let node = Node::boxed(item);
         match self.list.try_join_alone() {
-            Some(alone) => alone.append(node),
+            Some(alone) => self.append(&alone, node),
             None => self.push_beside_others(node),
         }
     }
@@ -109,7 +112,12 @@ impl<T> Queue<T> {
     fn push_beside_others(&self, node: Box<Node<T>>) {
         let claim = self.list.claim();
         claim.free_aside();
-        ClaimGuard::atomic(claim).append(node);
+        self.append(&ClaimGuard::atomic(claim), node);
+    }
+
+    fn append(&self, list: &List<T>, node: Box<Node<T>>) {
+        list.append(node);
+        self.len.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Takes the first item.
@@ -131,14 +139,14 @@ impl<T> Queue<T> {
             return;
         }
         match self.list.try_join_alone() {
-            Some(alone) => Self::take_alone(&alone, most, give),
+            Some(alone) => self.take_alone(&alone, most, give),
             None => self.take_beside_others(most, give),
         }
     }
 
-    fn take_beside_others(&self, most: usize, mut give: impl FnMut(T)) {
+    fn take_beside_others(&self, most: usize, give: impl FnMut(T)) {
         let read = self.list.read();
-        if read.is_empty() {
+        if self.is_empty() {
             return;
         }
         let claim = ReadGuard::claim(read);
@@ -149,26 +157,34 @@ impl<T> Queue<T> {
             return;
         }
         let atomic = ClaimGuard::atomic(claim);
-        for node in claimed {
-            // SAFETY: this thread has marked the node in the claim phase, and it takes it once.
-            give(unsafe { atomic.take(node) });
-        }
-        atomic.pass_taken();
+        // SAFETY: this thread has marked them in the claim phase.
+        unsafe { self.take_out(&atomic, claimed, give) };
     }
 
-    fn take_alone(alone: &AloneGuard<'_, List<T>>, most: usize, mut give: impl FnMut(T)) {
-        for node in alone.claim(most) {
-            // SAFETY: this thread has just marked the node, and it takes it once.
-            give(unsafe { alone.take(node) });
-        }
-        alone.pass_taken();
+    fn take_alone(&self, alone: &List<T>, most: usize, give: impl FnMut(T)) {
+        let claimed = alone.claim(most);
+        // SAFETY: this thread has just marked them.
+        unsafe { self.take_out(alone, claimed, give) };
         alone.free_aside();
+    }
+
+    /// Takes out what was marked. In the atomic phase, or alone.
+    ///
+    /// # Safety
+    /// The caller has marked these nodes, and takes them once.
+    unsafe fn take_out(&self, list: &List<T>, claimed: Vec<*mut Node<T>>, mut give: impl FnMut(T)) {
+        self.len.fetch_sub(claimed.len(), Ordering::Relaxed);
+        for node in claimed {
+            // SAFETY: the same contract.
+            give(unsafe { list.take(node) });
+        }
+        list.pass_taken();
     }
 
     /// How many items there are; others may change that at any time.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.list.read().len()
+        self.len.load(Ordering::Relaxed)
     }
 
     /// Whether there is no item; others may change that at any time.
@@ -192,7 +208,7 @@ pub struct View<'a, T> {
 
 impl<T> fmt::Debug for View<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View").field("len", &self.list.len()).finish_non_exhaustive()
+        f.debug_struct("View").finish_non_exhaustive()
     }
 }
 

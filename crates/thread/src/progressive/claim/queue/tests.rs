@@ -45,6 +45,7 @@ fn a_view_holds_the_queue_still() {
     queue.push(1);
     thread::scope(|scope| {
         let view = queue.read();
+        assert_eq!((queue.len(), format!("{queue:?}").contains("len: 1")), (1, true));
         let pusher = scope.spawn(|| queue.push(2));
         let popper = scope.spawn(|| queue.pop());
         for _ in 0..100 {
