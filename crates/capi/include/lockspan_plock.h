@@ -230,7 +230,9 @@ void lockspan_plock_upgrade_atomic_done(lockspan_plock_upgrade_t *lock);
  *
  *   state    beside it are              it may
  *   Read     readers, joiners           read
- *   Join     readers, joiners           read; after Atomic: nothing yet
+ *   Join     readers, joiners; until    read; after Atomic: nothing yet
+ *            it claims itself also
+ *            claimants or atomics
  *   Claim    others in Claim            mark by atomics what it will change,
  *                                       and see what others have marked
  *   Atomic   others in Atomic           change what it marked

@@ -12,7 +12,8 @@ pub struct Write;
 /// Beside others that change the data by its own atomics; no reader is there.
 #[derive(Clone, Copy, Debug)]
 pub struct Atomic;
-/// On the way to Claim, beside readers and others that join.
+/// On the way to Claim: beside readers and others that join, and, until it asks for its own claim,
+/// beside those who claim already, or who are still in the atomic phase that it came from.
 #[derive(Clone, Copy, Debug)]
 pub struct Join;
 /// Beside others that mark what each will change; no reader and no atomic is there.

@@ -51,7 +51,8 @@
 //! # Invariants
 //!
 //! - **I1** SEEK and WRITE are never together, nor either with ATOMICS or RETURNERS.
-//! - **I2** While WRITE or ATOMICS is set, READERS only falls: nobody comes in to read.
+//! - **I2** While WRITE or ATOMICS is set, nobody comes in to read. READERS rises only when an
+//!   upgrade from Read is taken back, and that only while a reader is there: zero stays zero.
 //! - **I3** RETURNERS > 0 only while atomics are inside (ATOMICS > 0, READERS = 0); the exchange
 //!   that takes the last atomic away makes readers of all of them.
 //! - **I4** READERS + ATOMICS + RETURNERS + SEEK is at most 524,287, so no field overflows.

@@ -11,7 +11,8 @@ use crate::progressive::until;
 pub type ClaimLock<T> = Locked<RawClaimLock, T>;
 /// Beside other readers.
 pub type ReadGuard<'a, T> = Guard<'a, RawClaimLock, Read, T>;
-/// On the way to Claim, beside readers and others that join.
+/// On the way to Claim: beside readers and others that join, and, until it asks for its own claim,
+/// beside those who claim already, or who are still in the atomic phase that it came from.
 pub type JoinGuard<'a, T> = Guard<'a, RawClaimLock, Join, T>;
 /// Beside others that mark what each will change.
 pub type ClaimGuard<'a, T> = Guard<'a, RawClaimLock, Claim, T>;

@@ -87,8 +87,9 @@
 //!
 //! Joiners wait for the readers inside; no reader comes in meanwhile. Claimants wait for claimants,
 //! returners for atomics. A thread that stays in a state for ever holds up those who wait for the
-//! next, as with every lock. Who cannot come in stands in a line, whose first may be passed for
-//! 200 µs at most; the exclusive joiner stands there too. At most 524,287 may be inside.
+//! next, as with every lock; so does one that goes round from Atomic to Join and never leaves. Who
+//! cannot come in stands in a line, whose first may be passed for 200 µs at most; the exclusive
+//! joiner stands there too. At most 524,287 may be inside.
 
 mod guard;
 mod holders;

@@ -17,7 +17,7 @@ const TAKEN: u32 = 2;
 /// One item, or the dummy before the first.
 pub(super) struct Node<T> {
     next: AtomicPtr<Self>,
-    /// The next one put aside.
+    /// The next one put aside; before that, the next one that the same thread has marked.
     next_aside: AtomicPtr<Self>,
     mark: AtomicU32,
     item: UnsafeCell<MaybeUninit<T>>,
@@ -77,6 +77,43 @@ impl<T> Node<T> {
     }
 }
 
+/// Nodes that one thread has marked, in their order. They hang together by `next_aside`, which is
+/// that thread's until it takes the item.
+pub(super) struct Claimed<T> {
+    first: *mut Node<T>,
+    last: *mut Node<T>,
+    len: usize,
+}
+
+impl<T> Claimed<T> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn add(&mut self, node: *mut Node<T>) {
+        // SAFETY: Q4: a node that is marked, and not yet taken, is in the list.
+        match unsafe { self.last.as_ref() } {
+            Some(last) => last.next_aside.store(node, Ordering::Relaxed),
+            None => self.first = node,
+        }
+        self.last = node;
+        self.len += 1;
+    }
+}
+
+impl<T> Iterator for Claimed<T> {
+    type Item = *mut Node<T>;
+
+    fn next(&mut self) -> Option<*mut Node<T>> {
+        // SAFETY: as above; whoever iterates takes a node after it was given out.
+        let node = unsafe { self.first.as_ref() }?;
+        let first = self.first;
+        self.first = node.next_aside.load(Ordering::Relaxed);
+        self.len -= 1;
+        Some(first)
+    }
+}
+
 /// The list. A new one has a dummy only.
 pub(super) struct List<T> {
     /// The dummy: the last node whose item is taken.
@@ -104,16 +141,16 @@ impl<T> List<T> {
     }
 
     /// Marks the first `most` items that nobody has marked. In the claim phase, or alone.
-    pub(super) fn claim(&self, most: usize) -> Vec<*mut Node<T>> {
-        let mut claimed = Vec::new();
+    pub(super) fn claim(&self, most: usize) -> Claimed<T> {
+        let mut claimed = Claimed { first: ptr::null_mut(), last: ptr::null_mut(), len: 0 };
         let mut at = self.first();
-        while !at.is_null() && claimed.len() < most {
+        while !at.is_null() && claimed.len < most {
             // SAFETY: Q3: what is reached from the head stays in this phase.
             let node = unsafe { &*at };
             let marked =
                 node.mark.compare_exchange(FREE, CLAIMED, Ordering::Relaxed, Ordering::Relaxed);
             if marked.is_ok() {
-                claimed.push(at);
+                claimed.add(at);
             }
             at = node.next();
         }
