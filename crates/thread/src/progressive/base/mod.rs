@@ -100,6 +100,8 @@ mod loom;
 mod ord;
 mod raw;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod search;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 mod word;
 

@@ -5,12 +5,11 @@ use loom::sync::Arc;
 use super::{Node, Queue};
 use crate::sync::thread;
 
+/// What a thread does; what it has taken.
+type Part = fn(&Queue<u32>) -> Vec<u32>;
+
 /// Each part in a thread of its own, in every interleaving of `preemptions`.
-fn side_by_side(
-    preemptions: usize,
-    items: &'static [u32],
-    parts: &'static [fn(&Queue<u32>) -> Vec<u32>],
-) {
+fn side_by_side(preemptions: usize, items: &'static [u32], parts: &'static [Part]) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
     model.check(move || {
