@@ -61,8 +61,9 @@
  *    even one that has ended a hold and is about to return. Join the threads
  *    first, or know by other means that their calls have returned. (This is
  *    stricter than lt_rwlock_free of lockspan.h.)
- *  - At most 524 286 may be inside. For one more, try_... and timed_... fail at
- *    once, and a function that waits prints why and aborts.
+ *  - At most 524 286 may be inside. For one more, try_... and timed_... fail,
+ *    and a function that waits prints why and aborts; if it stands in line
+ *    already, it goes on waiting.
  *  - A thread that has to sleep needs a little memory for it; if there is none,
  *    the program aborts.
  *  - A lock serves the threads of one process, and is not for a signal handler.

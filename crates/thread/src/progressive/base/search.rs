@@ -39,8 +39,11 @@ fn sign(hold: Hold) -> Option<fn(u64) -> bool> {
     }
 }
 
-/// Where a thread that waits inside comes to, or goes back to.
-fn ahead_and_back(hold: Hold) -> Option<(Hold, fn(u64) -> Option<u64>, Hold)> {
+/// How a transition is taken back.
+type Back = fn(u64) -> Option<u64>;
+
+/// Where a thread that waits inside comes to, or how and where it goes back.
+fn ahead_and_back(hold: Hold) -> Option<(Hold, Back, Hold)> {
     Some(match hold {
         Hold::ToWrite => (Hold::Write, word::write_back_out, Hold::Nothing),
         Hold::SeekToWrite => (Hold::Write, word::write_back_to_seek, Hold::Seek),
