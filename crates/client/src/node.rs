@@ -403,9 +403,13 @@ impl Node {
             }
             // Nobody is in any more before the server can hear of it: what is put to be sent may be
             // on its way at once.
-            for entry in node.entries.which(|_| true) {
-                Self::at_line(core, &entry, |line| {
-                    line.lose(&entry.gate, wakes);
+            let entries = node.entries.which(|_| true);
+            for entry in &entries {
+                Self::at_line(core, entry, |line| line.lose(&entry.gate, wakes));
+            }
+            // And nobody who waits hears of it before that.
+            for entry in &entries {
+                Self::at_line(core, entry, |line| {
                     line.refuse(&LockError::Closed, |_| true, wakes);
                     line.wanted = None;
                 });

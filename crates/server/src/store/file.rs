@@ -59,6 +59,11 @@ impl DataFile {
         })?;
         let path = dir.join("lockspan.redb");
         let there = path.try_exists().map_err(|why| failed(&path, why))?;
+        if !there && super::log::is_there(dir) {
+            // The log is never made first: epochs were here, and tokens would fall without them.
+            let why = "it is gone, and its sessions are not".to_owned();
+            return Err(StartError::Damaged { path, why });
+        }
         if !there {
             make(dir, &path).map_err(|why| failed(&path, io::Error::other(why)))?;
             // A start that died may have made the directory, and not come to this.

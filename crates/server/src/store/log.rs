@@ -85,6 +85,11 @@ pub(super) fn read(dir: &Path, boot: Option<&str>) -> Result<Past, (PathBuf, Str
     Ok(if is_whole { Past::Known(sessions.list()) } else { Past::Unknown })
 }
 
+/// Whether there is such a file in `dir`.
+pub(super) fn is_there(dir: &Path) -> bool {
+    dir.join(NAME).exists()
+}
+
 /// Deletes the file in `dir`; nobody looks at it any more.
 pub(super) fn remove(dir: &Path) {
     // If it stays, it is in nobody's way.

@@ -95,6 +95,15 @@ fn after_a_loss_of_power_the_longest_lease_is_waited_for() {
 }
 
 #[test]
+fn sessions_without_their_data_file_are_no_beginning() {
+    let dir = tempfile::tempdir().expect("a directory");
+    run(dir.path(), MACHINE, &[session(1)]);
+    fs::remove_file(dir.path().join("lockspan.redb")).expect("it was there");
+    let why = open(dir.path(), MACHINE).err().expect("tokens would fall");
+    assert!(why.to_string().contains("its sessions are not"), "{why}");
+}
+
+#[test]
 fn what_can_not_be_written_at_once_is_written_in_order() {
     let dir = tempfile::tempdir().expect("a directory");
     let (opened, storage, _) = open(dir.path(), MACHINE).expect("opened");
