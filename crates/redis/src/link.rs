@@ -4,6 +4,7 @@
 //! else over a second one.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -17,6 +18,7 @@ use redis::{
     ProtocolVersion, PushInfo, PushKind, RedisError, ServerErrorKind, TlsMode, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::identity::ALL;
@@ -39,9 +41,19 @@ pub(crate) type Words = UnboundedSender<(u64, Word)>;
 
 /// A connection. Cheap to clone.
 #[derive(Clone)]
+#[expect(dead_code, reason = "a listener lives as long as its link, and that is all")]
 pub(crate) enum Link {
-    One(MultiplexedConnection),
-    Cluster(ClusterConnection),
+    One(MultiplexedConnection, Option<Arc<Listener>>),
+    Cluster(ClusterConnection, Option<Arc<Listener>>),
+}
+
+/// The task that hears over a connection beside; it ends with the link that it belongs to.
+pub(crate) struct Listener(AbortHandle);
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl fmt::Debug for Link {
@@ -53,13 +65,13 @@ impl fmt::Debug for Link {
 impl Link {
     /// Whether it connects again by itself.
     pub(crate) fn heals(&self) -> bool {
-        matches!(self, Self::Cluster(_))
+        matches!(self, Self::Cluster(..))
     }
 
     async fn send(&mut self, command: &Cmd) -> Result<Value, RedisError> {
         let value = match self {
-            Self::One(connection) => connection.send_packed_command(command).await?,
-            Self::Cluster(connection) => connection.req_packed_command(command).await?,
+            Self::One(connection, _) => connection.send_packed_command(command).await?,
+            Self::Cluster(connection, _) => connection.req_packed_command(command).await?,
         };
         value.extract_error()
     }
@@ -157,14 +169,15 @@ impl Dial {
             config = config.set_push_sender(self.ear(number));
         }
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let mut listener = None;
         if let Some(channel) = &self.channel {
             if by == ProtocolVersion::RESP2 {
-                self.listen_beside(client, channel, number).await?;
+                listener = Some(self.listen_beside(client, channel, number).await?);
             } else {
                 connection.subscribe(&[channel, ALL][..]).await?;
             }
         }
-        Ok(Link::One(connection))
+        Ok(Link::One(connection, listener))
     }
 
     async fn connect_cluster(
@@ -183,22 +196,28 @@ impl Dial {
             builder = builder.push_sender(self.ear(number));
         }
         let mut connection = builder.build()?.get_async_connection().await?;
+        let mut listener = None;
         if let Some(channel) = &self.channel {
             if by == ProtocolVersion::RESP2 {
-                let mut listening = Ok(());
+                let mut failed = None;
                 for url in urls {
                     let client = Self::client(url, by)?;
-                    listening = self.listen_beside(&client, channel, number).await;
-                    if listening.is_ok() {
-                        break;
+                    match self.listen_beside(&client, channel, number).await {
+                        Ok(listening) => {
+                            listener = Some(listening);
+                            break;
+                        }
+                        Err(why) => failed = Some(why),
                     }
                 }
-                listening?;
+                if let (None, Some(why)) = (&listener, failed) {
+                    return Err(why);
+                }
             } else {
                 connection.subscribe(&[channel, ALL][..]).await?;
             }
         }
-        Ok(Link::Cluster(connection))
+        Ok(Link::Cluster(connection, listener))
     }
 
     /// Hears what comes over a connection of RESP3.
@@ -220,12 +239,12 @@ impl Dial {
         client: &Client,
         channel: &str,
         number: u64,
-    ) -> Result<(), RedisError> {
+    ) -> Result<Arc<Listener>, RedisError> {
         let mut listener = client.get_async_pubsub().await?;
         listener.subscribe(&[channel, ALL][..]).await?;
         let (mut voice, mut heard) = listener.split();
         let (words, patience) = (self.words.clone(), self.patience);
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             // Nothing else is ever said there: without this nobody would see that it is gone.
             let silence = async {
                 loop {
@@ -250,7 +269,7 @@ impl Dial {
                 }
             }
         });
-        Ok(())
+        Ok(Arc::new(Listener(task.abort_handle())))
     }
 }
 

@@ -139,6 +139,30 @@ async fn a_listener_that_is_silently_gone_is_missed() {
     emptied(&redis).await;
 }
 
+/// Whoever connects again leaves no connection behind that hears for nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_ends_with_its_link() {
+    let redis = Redis::start(&["--rename-command", "HELLO", ""]).await;
+    let locks = node(&redis, calm()).await;
+    let count = |kind: &str| cli(&redis, &["CLIENT", "LIST", "TYPE", kind]).lines().count();
+    for round in 0..5 {
+        drop(soon(record(&locks).write_owned()).await.unwrap());
+        emptied(&redis).await;
+        until("one hears", || count("pubsub") == 1).await;
+        let of_node = || cli(&redis, &["CLIENT", "LIST", "TYPE", "normal"]);
+        let id = |line: &str| line.split([' ', '=']).nth(1).map(str::to_owned);
+        let calls = |line: &&str| !line.contains("cmd=client");
+        let listed = of_node();
+        let ids: Vec<_> = listed.lines().filter(calls).filter_map(id).collect();
+        assert!(!ids.is_empty(), "round {round}: {listed}");
+        for id in ids {
+            cli(&redis, &["CLIENT", "KILL", "ID", &id]);
+        }
+    }
+    drop(soon(record(&locks).write_owned()).await.unwrap());
+    until("one hears at the end", || count("pubsub") == 1).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_locks_are_not_renewed_in_one_burst() {
     let redis = Redis::start(&[]).await;

@@ -99,7 +99,7 @@ fn sessions_without_their_data_file_are_no_beginning() {
     let dir = tempfile::tempdir().expect("a directory");
     run(dir.path(), MACHINE, &[session(1)]);
     fs::remove_file(dir.path().join("lockspan.redb")).expect("it was there");
-    let why = open(dir.path(), MACHINE).err().expect("tokens would fall");
+    let why = open(dir.path(), MACHINE).expect_err("tokens would fall");
     assert!(why.to_string().contains("its sessions are not"), "{why}");
 }
 
