@@ -27,19 +27,21 @@ pub(super) struct Node<T> {
 }
 
 impl<T> Node<T> {
-    pub(super) fn boxed(item: T) -> Box<Self> {
+    /// A node of its own, to be given to [`List::append`]. A pointer, since who moves a box may
+    /// touch what is in it, and others look at a node as soon as it is linked.
+    pub(super) fn make(item: T) -> *mut Self {
         Self::with(FREE, MaybeUninit::new(item))
     }
 
-    fn with(mark: u32, item: MaybeUninit<T>) -> Box<Self> {
-        Box::new(Self {
+    fn with(mark: u32, item: MaybeUninit<T>) -> *mut Self {
+        Box::into_raw(Box::new(Self {
             next: AtomicPtr::new(ptr::null_mut()),
             next_aside: AtomicPtr::new(ptr::null_mut()),
             mark: AtomicU32::new(mark),
             item: UnsafeCell::new(item),
             #[cfg(lockspan_loom)]
             whole: UnsafeCell::new(()),
-        })
+        }))
     }
 
     pub(super) fn next(&self) -> *mut Self {
@@ -126,7 +128,7 @@ pub(super) struct List<T> {
 
 impl<T> List<T> {
     pub(super) fn new() -> Self {
-        let dummy = Box::into_raw(Node::with(TAKEN, MaybeUninit::uninit()));
+        let dummy = Node::with(TAKEN, MaybeUninit::uninit());
         Self {
             head: AtomicPtr::new(dummy),
             tail: AtomicPtr::new(dummy),
@@ -217,9 +219,8 @@ impl<T> List<T> {
         }
     }
 
-    /// Adds a node at the end. In the atomic phase, or alone.
-    pub(super) fn append(&self, node: Box<Node<T>>) {
-        let node = Box::into_raw(node);
+    /// Adds a node that was made before at the end. In the atomic phase, or alone.
+    pub(super) fn append(&self, node: *mut Node<T>) {
         loop {
             let tail = self.tail.load(Ordering::Relaxed);
             // SAFETY: Q5: the tail is in the list.

@@ -55,7 +55,7 @@ fn pop_two_beside_others(queue: &Queue<u32>) -> Vec<u32> {
 }
 
 fn push_third_beside_others(queue: &Queue<u32>) -> Vec<u32> {
-    queue.push_beside_others(Node::boxed(3));
+    queue.push_beside_others(Node::make(3));
     Vec::new()
 }
 
@@ -130,7 +130,7 @@ fn loom_queue_two_push_at_once() {
         3,
         &[1, 2],
         &[push_third_beside_others, |queue| {
-            queue.push_beside_others(Node::boxed(4));
+            queue.push_beside_others(Node::make(4));
             Vec::new()
         }],
     );

@@ -116,20 +116,20 @@ impl<T> Queue<T> {
 
     /// Adds an item at the end.
     pub fn push(&self, item: T) {
-        let node = Node::boxed(item);
+        let node = Node::make(item);
         match self.list.try_join_alone() {
             Some(alone) => self.append(&alone, node),
             None => self.push_beside_others(node),
         }
     }
 
-    fn push_beside_others(&self, node: Box<Node<T>>) {
+    fn push_beside_others(&self, node: *mut Node<T>) {
         let claim = self.list.claim();
         claim.free_aside();
         self.append(&ClaimGuard::atomic(claim), node);
     }
 
-    fn append(&self, list: &List<T>, node: Box<Node<T>>) {
+    fn append(&self, list: &List<T>, node: *mut Node<T>) {
         list.append(node);
         self.len.fetch_add(1, Ordering::Relaxed);
     }
