@@ -235,7 +235,7 @@ impl<M: Meaning> Turnstile<M> {
             let (flags, until) = match (is_closing, was_called) {
                 (true, _) => (CLOSED | CALL, None),
                 (false, false) => (CALL, Some(closes)),
-                (false, true) => (0, Some(now + NAP)),
+                (false, true) => (0, Some(closes.min(now + NAP))),
             };
             if let Some(new) = self.enter_or_ask(step, order, flags) {
                 return Some(new);
