@@ -85,26 +85,42 @@ fn without_a_runtime_there_is_an_error_to_read() {
     assert!(why.to_string().contains("runtime"), "{why}");
 }
 
-#[test]
-fn threads_do_not_wait_for_a_runtime_that_has_ended() {
-    let runtime = Runtime::new().unwrap();
-    let (one, other) = runtime.block_on(async {
-        (connect("memory:ended").await.unwrap(), connect("memory:ended").await.unwrap())
-    });
-    let held = runtime.block_on(record(&other).write_owned()).unwrap();
+/// A thread that asks for the record, with what it is told.
+fn asks(locks: &Locks) -> mpsc::Receiver<Result<(), LockError>> {
     let (send, receive) = mpsc::channel();
-    thread::spawn({
-        let record = record(&one);
-        move || send.send(record.blocking_write().map(drop))
-    });
+    let wanted = record(locks);
+    thread::spawn(move || send.send(wanted.blocking_write().map(drop)));
     let late = Instant::now() + SOON;
-    while one.stats().acquires == 0 {
+    while locks.stats().acquires == 0 {
         assert!(Instant::now() < late);
         thread::yield_now();
     }
-    drop(runtime);
-    let got = receive.recv_timeout(SOON).expect("it waits for ever");
-    assert_eq!(got, Err(LockError::Closed));
+    receive
+}
+
+#[test]
+fn threads_do_not_wait_for_a_runtime_that_has_ended() {
+    let (ends, stays) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let one = ends.block_on(connect("memory:ended")).unwrap();
+    let other = stays.block_on(connect("memory:ended")).unwrap();
+    let held = stays.block_on(record(&other).write_owned()).unwrap();
+    let told = asks(&one);
+    drop(ends);
+    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    assert_eq!(told, Err(LockError::Closed));
+    assert!(held.is_valid());
+}
+
+#[test]
+fn what_a_runtime_that_has_ended_held_passes_to_others() {
+    let (ends, stays) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let one = stays.block_on(connect("memory:passes")).unwrap();
+    let other = ends.block_on(connect("memory:passes")).unwrap();
+    let held = ends.block_on(record(&other).write_owned()).unwrap();
+    let told = asks(&one);
+    drop(ends);
+    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    assert_eq!(told, Ok(()));
     assert!(!held.is_valid());
 }
 
