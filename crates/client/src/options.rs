@@ -12,7 +12,7 @@ use crate::local;
 use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
 use crate::node::{Habits, Node};
-use crate::task::{self, Dial};
+use crate::task::{self, Attended, Dial};
 use crate::url::Target;
 use crate::way::{Outbox, Way};
 
@@ -141,7 +141,7 @@ impl Options {
                     seat.belongs_to(&node);
                 }
                 node.connected();
-                runtime.spawn(task::attend(Arc::clone(&node)));
+                runtime.spawn(task::attend(Attended(Arc::clone(&node))));
                 node
             }
             Target::Local | Target::Server(_) => {
@@ -153,7 +153,7 @@ impl Options {
                 let way = Way::Stream(Outbox::default());
                 let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
                 task::begin(&node, &first);
-                runtime.spawn(task::run(Arc::clone(&node), dial, first, self.lease));
+                runtime.spawn(task::run(Attended(Arc::clone(&node)), dial, first, self.lease));
                 node
             }
         };

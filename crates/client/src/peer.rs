@@ -14,7 +14,7 @@ use crate::error::{ConnectError, LockError};
 use crate::locks::{Handle, Locks};
 use crate::node::Node;
 use crate::options::Options;
-use crate::task;
+use crate::task::{self, Attended};
 use crate::way::Way;
 
 /// The server's half of the protocol, for one node.
@@ -72,7 +72,7 @@ impl Options {
             Node::new(config, habits, way, runtime.clone())
         });
         node.connected();
-        runtime.spawn(task::attend_peer(Arc::clone(&node)));
+        runtime.spawn(task::attend_peer(Attended(Arc::clone(&node))));
         Ok(Locks::new(Handle { node, try_for: self.try_for }))
     }
 }

@@ -219,8 +219,9 @@ pub(crate) fn begin(node: &Node, stream: &Arc<Stream>) {
 }
 
 /// A node that is looked after. When its task ends, be it because the runtime does, so does the
-/// node: threads that go on without the runtime would wait for ever for what nobody hears.
-struct Attended(Arc<Node>);
+/// node: threads that go on without the runtime would wait for ever for what nobody hears. It is
+/// made before the task: one that never had a turn ends too.
+pub(crate) struct Attended(pub(crate) Arc<Node>);
 
 impl Drop for Attended {
     fn drop(&mut self) {
@@ -229,8 +230,8 @@ impl Drop for Attended {
 }
 
 /// Looks after a node whose service is in this process.
-pub(crate) async fn attend(node: Arc<Node>) {
-    let Attended(node) = &Attended(node);
+pub(crate) async fn attend(attended: Attended) {
+    let Attended(node) = &attended;
     let Way::Memory(seat) = &node.way else { return };
     let mut swept = Instant::now();
     while !node.is_ended.load(Ordering::Acquire) {
@@ -247,8 +248,8 @@ pub(crate) async fn attend(node: Arc<Node>) {
 }
 
 /// Looks after a node whose server is played by a peer.
-pub(crate) async fn attend_peer(node: Arc<Node>) {
-    let Attended(node) = &Attended(node);
+pub(crate) async fn attend_peer(attended: Attended) {
+    let Attended(node) = &attended;
     let Way::Peer(peer) = &node.way else { return };
     let mut swept = Instant::now();
     while !node.is_ended.load(Ordering::Acquire) {
@@ -263,8 +264,8 @@ pub(crate) async fn attend_peer(node: Arc<Node>) {
 }
 
 /// Looks after a node whose server is somewhere else.
-pub(crate) async fn run(node: Arc<Node>, dial: Dial, first: Arc<Stream>, lease: Duration) {
-    let Attended(node) = &Attended(node);
+pub(crate) async fn run(attended: Attended, dial: Dial, first: Arc<Stream>, lease: Duration) {
+    let Attended(node) = &attended;
     let mut stream = first;
     loop {
         let ended = converse(node, &stream, lease).await;

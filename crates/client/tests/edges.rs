@@ -112,6 +112,29 @@ fn threads_do_not_wait_for_a_runtime_that_has_ended() {
 }
 
 #[test]
+fn threads_do_not_wait_for_a_runtime_that_ended_before_its_task_began() {
+    // With one thread, and nobody who waits in it, the task of a node has no turn.
+    let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut connecting = Box::pin(connect("memory:began"));
+    let one = {
+        let _inside = ends.enter();
+        let mut context = Context::from_waker(Waker::noop());
+        let Poll::Ready(one) = connecting.as_mut().poll(&mut context) else {
+            panic!("a service in this process is there at once");
+        };
+        one.unwrap()
+    };
+    let other = lockspan_client::blocking_connect("memory:began").unwrap();
+    let record = record(&other);
+    let held = record.blocking_write().unwrap();
+    let told = asks(&one);
+    drop(ends);
+    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    assert_eq!(told, Err(LockError::Closed));
+    assert!(held.is_valid());
+}
+
+#[test]
 fn what_a_runtime_that_has_ended_held_passes_to_others() {
     let (ends, stays) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let one = stays.block_on(connect("memory:passes")).unwrap();
