@@ -1,4 +1,5 @@
-//! `cargo xtask search`: what takes too long for every test run of the lock protocol.
+//! `cargo xtask search`: what takes too long for every test run, of the lock protocol and of the
+//! dearest model of a thread lock.
 
 use std::process::ExitCode;
 
@@ -6,6 +7,7 @@ use anyhow::Result;
 
 use crate::args::Args;
 use crate::command::Cmd;
+use crate::models::LOOM;
 use crate::workspace::Workspace;
 
 /// Seeds of the fuzzer.
@@ -22,6 +24,12 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
         .run()?;
     Cmd::new("cargo test --release -p lockspan-protocol --test fuzz")
         .env("LOCKSPAN_FUZZ_SEEDS", FUZZ_SEEDS)
+        .args(["--", "--nocapture"])
+        .run()?;
+    Cmd::new("cargo test --profile model --lib -p lockspan-thread fair_s8 --target-dir")
+        .arg(workspace.target.join(LOOM.target_name()))
+        .rustc_cfg(LOOM.cfg)
+        .env("LOCKSPAN_MODEL", "full")
         .args(["--", "--nocapture"])
         .run()?;
     Ok(ExitCode::SUCCESS)

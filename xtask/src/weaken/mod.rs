@@ -2,7 +2,8 @@
 //!
 //! Each lock keeps its orderings as constants in `ord.rs`. One at a time is weakened, in a copy of
 //! the workspace, and the crate's loom models must then fail. A mutant that survives means an
-//! ordering that nobody needs, or a model that is missing.
+//! ordering that nobody needs, or a model that is missing. With `LOCKSPAN_MODEL=full` in the
+//! environment the dearest models are searched more deeply.
 
 mod mutants;
 mod scratch;

@@ -157,9 +157,10 @@ pub(super) fn together<P: Policy>(parts: &'static [Part<P>]) {
     run_parts(if parts.len() > 2 { 1 } else { 4 }, parts);
 }
 
-/// [`together`] for three threads, with one more preemption: a minute or two each.
+/// [`together`] for three threads, with one more preemption when there is time: four minutes.
 pub(super) fn deeply<P: Policy>(parts: &'static [Part<P>]) {
-    run_parts(2, parts);
+    let is_full = std::env::var("LOCKSPAN_MODEL").is_ok_and(|value| value == "full");
+    run_parts(if is_full { 2 } else { 1 }, parts);
 }
 
 fn run_parts<P: Policy>(preemptions: usize, parts: &'static [Part<P>]) {
