@@ -19,11 +19,12 @@
 //!
 //! **Outside**, for a hold. An arrival may pass those who wait, as long as the door is open: a
 //! thread that runs goes on, which is what keeps the lock fast when threads outnumber processors.
-//! Who cannot pass spins a little and gets in line. Only the *first in line* does anything; the
-//! others sleep until they are the first. The first tries, asks to be called (`CALL`) and sleeps;
-//! called in vain, it naps and looks from time to time, so that a busy lock is not kept busy with
-//! calling. [`QUANTUM`] after the last turn of the line it closes the door (`CLOSED`). So with
-//! *n* in line before it, a thread waits for at most *n* + 1 quanta and as many turns of holders.
+//! Who cannot pass spins a little, gives its processor away a few times (to a holder that has lost
+//! its own, most likely), and gets in line. Only the *first in line* does anything; the others
+//! sleep until they are the first. The first tries, asks to be called (`CALL`) and sleeps; called
+//! in vain, it naps and looks from time to time, so that a busy lock is not kept busy with calling.
+//! [`QUANTUM`] after the last turn of the line it closes the door (`CLOSED`). So with *n* in line
+//! before it, a thread waits for at most *n* + 1 quanta and as many turns of holders.
 //!
 //! **Inside**, for others to move on: a writer for the readers to leave, a joiner for the claim
 //! phase. What such a thread holds already keeps anybody from taking its turn away, so its sign
@@ -48,7 +49,7 @@ use lockspan_park::Woken;
 
 use super::line::{self, Line, Place, Sign};
 use super::ord;
-use crate::spin::Spin;
+use crate::spin::{Spin, Yield};
 use crate::sync::{AtomicU64, MODEL, Ordering, thread};
 
 pub(super) const INSIDE: u64 = 1 << 61;
@@ -209,6 +210,12 @@ impl<M: Meaning> Turnstile<M> {
             }
         }
         let begun = Instant::now();
+        let mut turns = Yield::until(a_quantum_from(begun, deadline));
+        while turns.again() {
+            if let Some(new) = self.try_enter(step, order) {
+                return Some(new);
+            }
+        }
         let place = self.line.stand(deadline)?;
         let closes = self.line.closes(begun, QUANTUM);
         let entered = self.enter_as_first(&place, step, order, closes, deadline);
@@ -335,6 +342,12 @@ impl<M: Meaning> Turnstile<M> {
                 return true;
             }
         }
+        let mut turns = Yield::until(a_quantum_from(Instant::now(), deadline));
+        while turns.again() {
+            if self.is_settled(sign) {
+                return true;
+            }
+        }
         let Some(place) = self.line.stay(sign, || self.mark_inside(sign)) else {
             return self.is_settled(sign);
         };
@@ -365,6 +378,12 @@ impl<M: Meaning> Turnstile<M> {
     fn unmark_inside(&self) {
         self.word.fetch_and(!INSIDE, Ordering::Relaxed);
     }
+}
+
+/// How long a thread may give its processor away before it sleeps.
+fn a_quantum_from(now: Instant, deadline: Option<Instant>) -> Instant {
+    let end = now + QUANTUM;
+    deadline.map_or(end, |deadline| deadline.min(end))
 }
 
 #[cold]

@@ -131,6 +131,25 @@ upgradable! {
     Fair(fair::RwLock<Index>, fair::RwLockUpgradableReadGuard::upgrade) = "our fair lock"
 }
 
+/// parking_lot once more: what it is beside itself is what the machine makes of equals.
+pub(crate) struct Again(ParkingLot);
+
+impl Shared for Again {
+    const NAME: &'static str = "parking_lot, again";
+
+    fn new(index: Index) -> Self {
+        Self(ParkingLot::new(index))
+    }
+
+    fn visit(&self, key: u32, has_to: bool) -> u64 {
+        self.0.visit(key, has_to)
+    }
+
+    fn into_inner(self) -> Index {
+        self.0.into_inner()
+    }
+}
+
 /// std: read, let go, write.
 pub(crate) struct Std(std::sync::RwLock<Index>);
 

@@ -4,7 +4,7 @@
 mod contestants;
 mod tree;
 
-use contestants::{ByAtomic, BySeek, Fair, ParkingLot, Shared, Spin, Std};
+use contestants::{Again, ByAtomic, BySeek, Fair, ParkingLot, Shared, Spin, Std};
 use tree::Index;
 
 use crate::args::Args;
@@ -16,7 +16,7 @@ use crate::report::{Report, Target};
 const THREADS: [usize; 3] = [2, 8, 64];
 /// How many of a hundred lookups are followed by a change.
 const UPDATES: [u32; 4] = [0, 1, 5, 20];
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 11;
 /// Rounds with many threads: the lock that only spins needs seconds for its last turns there.
 const ROUNDS_OF_MANY: usize = 3;
 const MILLIS: u64 = 100;
@@ -57,6 +57,7 @@ fn cell(args: &Args, report: &mut Report, threads: usize, updates: u32) -> Resul
         enter::<ByAtomic>(&mut contest, spec, updates),
     ];
     let parking_lot = enter::<ParkingLot>(&mut contest, spec, updates);
+    let again = enter::<Again>(&mut contest, spec, updates);
     let spinning = enter::<Spin>(&mut contest, spec, updates);
     let others =
         [enter::<Std>(&mut contest, spec, updates), enter::<Fair>(&mut contest, spec, updates)];
@@ -76,5 +77,6 @@ fn cell(args: &Args, report: &mut Report, threads: usize, updates: u32) -> Resul
             report.row(our.beside(other, &rounds, Target::Open));
         }
     }
+    report.row(again.beside(&parking_lot, &rounds, Target::Open));
     Ok(())
 }
