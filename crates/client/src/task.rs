@@ -21,7 +21,7 @@ use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream::Stream;
 use crate::url::Address;
-use crate::way::{Outbox, Way};
+use crate::way::{Connection, Outbox, Way};
 
 /// How long a server may take to answer when it is called.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -408,9 +408,11 @@ pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
             peer.close();
         }
         Way::Stream(outbox) => {
-            // The end and the question whether it was heard go together.
+            // The end and the question whether it was heard go together: on one connection, or the
+            // answer would say nothing.
+            let connection = outbox.connection();
             node.close_quietly();
-            ping(node, outbox)?;
+            ping(node, outbox, connection.ok_or(CloseUnknown)?)?;
         }
     }
     let patience = {
@@ -423,11 +425,11 @@ pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
     }
 }
 
-fn ping(node: &Node, outbox: &Outbox) -> Result<(), CloseUnknown> {
+fn ping(node: &Node, outbox: &Outbox, on: Connection) -> Result<(), CloseUnknown> {
     // Commands are worked off in order: the answer to this one says that the end was heard.
     let mut ping = BytesMut::new();
     put_command(&[b"PING"], &mut ping);
-    if !outbox.put_bytes(&ping) {
+    if !outbox.put_bytes(on, &ping) {
         return Err(CloseUnknown);
     }
     if outbox.write() {

@@ -58,6 +58,10 @@ impl Way {
     }
 }
 
+/// One of a node's connections, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Connection(u64);
+
 /// Bytes on their way to the socket.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox(Mutex<Waiting>);
@@ -66,6 +70,8 @@ pub(crate) struct Outbox(Mutex<Waiting>);
 struct Waiting {
     bytes: BytesMut,
     stream: Option<Arc<Stream>>,
+    /// How many connections there were, and breaks between them.
+    changes: u64,
     /// Somebody writes, and takes what is put meanwhile with it.
     is_written: bool,
     /// The background task was rung then, and will write.
@@ -91,14 +97,24 @@ impl Outbox {
         let mut waiting = lock(&self.0);
         waiting.bytes.clear();
         waiting.stream = stream;
+        waiting.changes += 1;
         waiting.held_since = None;
     }
 
-    /// Bytes that are no message; false if there is no connection.
-    pub(crate) fn put_bytes(&self, bytes: &[u8]) -> bool {
+    /// The present connection, if there is one.
+    pub(crate) fn connection(&self) -> Option<Connection> {
+        let waiting = lock(&self.0);
+        waiting.stream.is_some().then_some(Connection(waiting.changes))
+    }
+
+    /// Bytes that are no message, for this connection; false if it is not the present one.
+    pub(crate) fn put_bytes(&self, on: Connection, bytes: &[u8]) -> bool {
         let mut waiting = lock(&self.0);
-        waiting.bytes.extend_from_slice(bytes);
-        waiting.stream.is_some()
+        let is_present = waiting.changes == on.0;
+        if is_present {
+            waiting.bytes.extend_from_slice(bytes);
+        }
+        is_present
     }
 
     /// Only the background task writes next: it is rung by whoever says this.
@@ -160,5 +176,31 @@ impl Outbox {
                 return true;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_for_one_connection_is_not_sent_on_the_next() {
+        let outbox = Outbox::default();
+        assert_eq!(outbox.connection(), None);
+        let stream = || {
+            let (here, there) = tokio::net::UnixStream::pair().unwrap();
+            (Arc::new(Stream::Unix(here)), there)
+        };
+        let (one, _there) = stream();
+        outbox.set_stream(Some(one));
+        let first = outbox.connection().unwrap();
+        assert!(outbox.put_bytes(first, b"?"));
+        outbox.set_stream(None);
+        assert!(!outbox.put_bytes(first, b"?"));
+        let (other, _there) = stream();
+        outbox.set_stream(Some(other));
+        assert!(!outbox.put_bytes(first, b"?"));
+        assert!(!outbox.is_waiting());
+        assert!(outbox.put_bytes(outbox.connection().unwrap(), b"?"));
     }
 }

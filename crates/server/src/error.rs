@@ -45,6 +45,13 @@ pub enum StartError {
         /// What is wrong.
         why: String,
     },
+    /// The file with the sessions of this machine's processes is damaged.
+    DamagedSessions {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
     /// A thread could not be started.
     Thread(io::Error),
 }
@@ -89,6 +96,12 @@ impl fmt::Display for StartError {
                 "data-dir: {}: {why}. Starting without what was in it would let two clients hold \
                  the same record: restore it, or wait until every client's lease is over before \
                  you start in an empty directory",
+                path.display()
+            ),
+            Self::DamagedSessions { path, why } => write!(
+                f,
+                "data-dir: {}: {why}. Restore it, or move it away: without it the server starts, \
+                 and grants nothing until every lease of the last run is over",
                 path.display()
             ),
             Self::Thread(why) => write!(f, "can't start a thread: {why}"),

@@ -165,7 +165,7 @@ pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), Sta
     let (mut file, mut saved, logged) = DataFile::open(dir)?;
     let boot = log::boot();
     if let Some(longest) = logged {
-        let damaged = |(path, why)| StartError::Damaged { path, why };
+        let damaged = |(path, why)| StartError::DamagedSessions { path, why };
         saved.sessions = match log::read(dir, boot.as_deref()).map_err(damaged)? {
             Past::Known(sessions) => sessions,
             Past::Unknown => {

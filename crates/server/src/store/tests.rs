@@ -104,6 +104,19 @@ fn sessions_without_their_data_file_are_no_beginning() {
 }
 
 #[test]
+fn damaged_sessions_are_told_and_without_them_every_lease_is_waited_for() {
+    let dir = tempfile::tempdir().expect("a directory");
+    run(dir.path(), MACHINE, &[session(1)]);
+    let log = log_of(dir.path());
+    let text = fs::read_to_string(&log).expect("it is text");
+    fs::write(&log, text.replace("open", "what")).expect("written");
+    let why = open(dir.path(), MACHINE).expect_err("a session would be forgotten").to_string();
+    assert!(why.contains("line 2 makes no sense") && why.contains("move it away"), "{why}");
+    fs::remove_file(&log).expect("it was there");
+    assert_eq!(run(dir.path(), MACHINE, &[]).0.sessions[0].session, PHANTOM);
+}
+
+#[test]
 fn what_can_not_be_written_at_once_is_written_in_order() {
     let dir = tempfile::tempdir().expect("a directory");
     let (opened, storage, _) = open(dir.path(), MACHINE).expect("opened");
