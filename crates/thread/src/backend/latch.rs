@@ -27,6 +27,11 @@ impl Drop for Latched<'_> {
 }
 
 impl Latch {
+    /// An open one.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
     /// Waits until it is open, and shuts it.
     pub(crate) fn shut(&self) -> Latched<'_> {
         let mut patience = Patience::new();

@@ -1,10 +1,13 @@
-//! What the operating system gives to [`percpu`](crate::percpu), found out once.
+//! What the operating system gives to [`percpu`](crate::percpu) and
+//! [`revocable`](crate::revocable), found out once.
 //!
-//! | backend      | needs | per-processor data |
-//! |--------------|-------|--------------------|
-//! | `rseq`       | Linux 5.10, x86-64: restartable sequences, and membarrier to abort them | plain stores |
-//! | `membarrier` | Linux 4.14, x86-64 | a lock a slot |
-//! | `plain`      | nothing; the only one on other systems and processors, and under Miri | a lock a slot |
+//! | backend      | needs                    | per-processor data | revocable locks               |
+//! |--------------|--------------------------|--------------------|-------------------------------|
+//! | `rseq`       | Linux 5.10, x86-64       | plain stores       | plain stores, nobody waits    |
+//! | `membarrier` | Linux 4.14, x86-64       | a lock a part      | plain stores, a thief waits   |
+//! | `plain`      | nothing                  | a lock a part      | a lock an operation           |
+//!
+//! On other systems and processors, and under Miri and in models, `plain` is the only one.
 //!
 //! The best one that works is taken when something first asks. `rseq` counts as working after a
 //! self-test: a thread sits in a section while another sends the barrier, and the section must be
@@ -40,7 +43,9 @@ use std::fmt;
 use std::sync::OnceLock;
 
 pub(crate) use self::latch::Latch;
-pub(crate) use self::native::{Area, possible_cpus, stop_sections_on};
+pub(crate) use self::native::{
+    Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
+};
 pub(crate) use self::regions::{APART, ITEMS, LATCH, LENGTH, Outcome, Regions};
 
 /// The variable that chooses a backend.

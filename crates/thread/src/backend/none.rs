@@ -3,10 +3,20 @@
 use std::convert::Infallible;
 
 use super::{Backend, Outcome, Regions};
+use crate::sync::machine::{AtomicU32, Ordering};
 
 /// There is none: no thread has an area.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area(Infallible);
+
+/// How a conditional store with a comparison ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(dead_code, reason = "without sections none ends")]
+pub(crate) enum Compared {
+    Stored,
+    Differs,
+    Lost,
+}
 
 impl Area {
     pub(crate) fn current() -> Option<Self> {
@@ -14,6 +24,44 @@ impl Area {
     }
 
     pub(crate) fn cpu(self) -> usize {
+        match self.0 {}
+    }
+
+    /// # Safety
+    /// None: this is never called.
+    pub(crate) unsafe fn store_if(
+        self,
+        _: u32,
+        _: *const u64,
+        _: u64,
+        _: *mut u64,
+        _: u64,
+    ) -> bool {
+        match self.0 {}
+    }
+
+    /// # Safety
+    /// None: this is never called.
+    pub(crate) unsafe fn add_if(self, _: u32, _: *const u64, _: u64, _: *mut u64, _: u64) -> bool {
+        match self.0 {}
+    }
+
+    /// # Safety
+    /// None: this is never called.
+    pub(crate) unsafe fn store_if_equal(
+        self,
+        _: u32,
+        _: *const u64,
+        _: u64,
+        _: *mut u64,
+        _: (u64, u64),
+    ) -> Compared {
+        match self.0 {}
+    }
+
+    /// # Safety
+    /// None: this is never called.
+    pub(crate) unsafe fn exchange_on(self, _: u32, _: *mut u64, _: u64, _: u64) -> bool {
         match self.0 {}
     }
 
@@ -67,3 +115,14 @@ pub(crate) fn forks() -> u32 {
 
 /// There are no sections.
 pub(crate) fn stop_sections_on(_cpu: usize) {}
+
+/// There are no sections.
+pub(crate) fn stop_sections() {}
+
+/// Nobody relies on it: the backend that would is not to be had.
+pub(crate) fn barrier() {}
+
+/// Forks are not counted here.
+pub(crate) fn follow_forks(word: &'static AtomicU32) {
+    word.store(forks(), Ordering::Relaxed);
+}

@@ -2,6 +2,7 @@
 
 use std::io::Error;
 
+const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 const PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
 const REGISTER_PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 8;
@@ -17,7 +18,8 @@ fn call(command: libc::c_int, flags: libc::c_int, cpu: libc::c_int) -> Result<()
 /// Registers for the plain barrier.
 pub(super) fn register() -> Result<(), String> {
     call(REGISTER_PRIVATE_EXPEDITED, 0, 0)
-        .map_err(|error| format!("membarrier cannot be registered: {error}"))
+        .and_then(|()| call(PRIVATE_EXPEDITED, 0, 0))
+        .map_err(|error| format!("membarrier does not work: {error}"))
 }
 
 /// Registers for the barrier that aborts sections, for all processors and for one.
@@ -30,7 +32,7 @@ pub(super) fn register_for_sections() -> Result<(), String> {
 
 /// After this no section that began before runs on, on any processor, and those that begin later
 /// see what this thread wrote before.
-pub(super) fn stop_sections() {
+pub(crate) fn stop_sections() {
     must(call(PRIVATE_EXPEDITED_RSEQ, 0, 0));
 }
 
@@ -40,6 +42,11 @@ pub(crate) fn stop_sections_on(cpu: usize) {
         Ok(cpu) => must(call(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu)),
         Err(_) => stop_sections(),
     }
+}
+
+/// A full barrier in every thread of the process, at some moment during the call.
+pub(crate) fn barrier() {
+    must(call(PRIVATE_EXPEDITED, 0, 0));
 }
 
 /// Nobody knows which stores are still to come once a barrier has failed: to go on would lose

@@ -31,13 +31,17 @@ mod cpus;
 mod membarrier;
 mod selftest;
 mod stack;
+mod words;
+
+use std::cell::Cell;
 
 use super::Backend;
 use crate::sync::machine::{AtomicU32, Ordering};
 
 pub(crate) use self::area::Area;
 pub(crate) use self::cpus::possible_cpus;
-pub(crate) use self::membarrier::stop_sections_on;
+pub(crate) use self::membarrier::{barrier, stop_sections, stop_sections_on};
+pub(crate) use self::words::Compared;
 
 /// Makes `backend` ready for this process, or says what is missing.
 pub(super) fn try_backend(backend: Backend) -> Result<String, String> {
@@ -69,15 +73,29 @@ pub(crate) fn forks() -> u32 {
     FORKS.load(Ordering::Relaxed)
 }
 
+thread_local! {
+    static SURVIVOR: Cell<Option<&'static AtomicU32>> = const { Cell::new(None) };
+}
+
+/// Sets `word` to the number of forks, now and, by the calling thread, in the child of each fork.
+/// So a word that lags behind belongs to a thread that is not in this process.
+pub(crate) fn follow_forks(word: &'static AtomicU32) {
+    SURVIVOR.set(Some(word));
+    word.store(forks(), Ordering::Relaxed);
+}
+
 /// Lets every child count itself, from its first moment on.
 fn count_forks() -> Result<(), String> {
     static COUNTS: std::sync::Once = std::sync::Once::new();
     extern "C" fn in_the_child() {
-        FORKS.fetch_add(1, Ordering::Relaxed);
+        let forks = FORKS.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(word) = SURVIVOR.get() {
+            word.store(forks, Ordering::Relaxed);
+        }
     }
     let mut error = 0;
     COUNTS.call_once(|| {
-        // SAFETY: the handler only adds to an atomic, which is allowed in a child at any moment.
+        // SAFETY: the handler only writes atomics, which is allowed in a child at any moment.
         error = unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
     });
     match error {
