@@ -18,8 +18,8 @@
 //! # Invariants
 //!
 //! - **I1** Items below the length are in the stack; what lies above means nothing.
-//! - **I2** Each change is one store of the length, after the items that it adds were written. So at
-//!   any moment, a fork's as well, the part is sound.
+//! - **I2** Each change is one store of the length, after the items that it adds were written. So
+//!   at any moment, a fork's as well, the part is sound.
 //! - **I3** Who has shut the latch works on the part only after the barrier for its processor.
 //!
 //! The common part, for threads that can run no section, is changed by those who shut its latch,
@@ -41,8 +41,8 @@ const BATCH: usize = 64;
 /// Something that fits into a word.
 ///
 /// # Safety
-/// [`from_word`](Self::from_word) makes of each word that [`into_word`](Self::into_word) gave, once,
-/// the value that it was made of, on any thread if the type is [`Send`].
+/// [`from_word`](Self::from_word) makes of each word that [`into_word`](Self::into_word) gave,
+/// once, the value that it was made of, on any thread if the type is [`Send`].
 pub unsafe trait Item: Sized {
     /// Turns the value into a word.
     fn into_word(self) -> u64;

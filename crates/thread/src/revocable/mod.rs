@@ -48,31 +48,35 @@
 //!   interruption lies between these checks and the store.
 //! - **I2** The word changes by interlocked exchanges alone, each of which names what it replaces.
 //!   No name comes twice, so an exchange proves that nobody has owned the lock in between.
-//! - **I3** When a name has settled, no section of another name under this lock is at work, nor will
-//!   one store. [`acquire`](Lock::acquire) returns after that.
+//! - **I3** When a name has settled, no section of another name under this lock is at work, nor
+//!   will one store. [`acquire`](Lock::acquire) returns after that.
 //! - **I4** Only a settled name is released, or followed to another processor.
 //!
 //! # Transitions
 //!
 //! | id | word | call | needs | then, before it settles |
 //! |----|------|------|-------|-------------------------|
-//! | T1 | 0 → m | acquire | – | nothing: by I4 nobody is at work |
-//! | T2 | n → m | acquire | n released, left behind, or of this thread | nothing: I4, program order |
-//! | T3 | n → m | acquire, `Local` or `Force` | n settled and bound here; exchanged on this processor | nothing: n's thread was interrupted, or is elsewhere |
-//! | T4 | n → m | acquire, `Force` | – | barrier for n's processor; for all if n has not settled or its processor is not known |
-//! | T5 | n → m | acquire, `Force`, without sections | n settled: waits for that | barrier; waits until n's flag is down |
+//! | T1 | 0 → m | acquire | – | nothing (I4) |
+//! | T2 | n → m | acquire | n released, left behind, or of this thread | nothing (I4) |
+//! | T3 | n → m | `Local`, `Force` | n settled and bound here | nothing: see below |
+//! | T4 | n → m | `Force` | – | barrier that aborts sections: see below |
+//! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
 //! | T6 | n → 0 | release, drop | – | – |
-//! | T7 | n → m | a store, after its thread has moved | n is this ticket's | nothing: n was this thread's |
+//! | T7 | n → m | store by a thread that moved | n is the ticket's | nothing: n was its own |
 //!
-//! T4 fences all processors if n has not settled: n's thread may have exchanged the word and not
-//! yet have sent its own barrier, so that whom it robbed may still be in a section anywhere.
+//! T3 exchanges the word on the processor that n is bound to: n's thread is elsewhere, or was
+//! interrupted there, and then leaves the section that it may be in.
+//!
+//! T4 sends its barrier to n's processor; to all of them if that is not known, or if n has not
+//! settled: then n's thread may not yet have sent its own barrier, so that whom it robbed may still
+//! be in a section anywhere.
 //!
 //! # Orderings
 //!
-//! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record are
-//! stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows them in
-//! order, and who acquires sees those of all owners before: by T1 and T2 as it saw the release, by
-//! T3 as both ran on one processor, by T4 and T5 as the barrier is one for the victim too.
+//! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record
+//! are stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows
+//! them in order, and who acquires sees those of all owners before: by T1 and T2 as it saw the
+//! release, by T3 as both ran on one processor, by T4 and T5 as the barrier is the victim's too.
 //!
 //! # Progress
 //!
@@ -87,6 +91,8 @@
 //! fork, tickets of the thread that forked go on; locks that other threads own are free.
 
 mod lock;
+#[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod model;
 mod record;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;

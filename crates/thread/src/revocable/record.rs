@@ -10,13 +10,13 @@
 //! A record belongs to one thread at a time and goes to another one when that ends. Its numbers go
 //! on from there: no name comes twice. It is never freed, as a lock may name it at any time.
 //!
-//! | field     | written by its thread | says, of the record's names |
-//! |-----------|-----------------------|------------------------------|
-//! | `era`     | before a name on another processor is used | those from a number on are bound to a processor |
-//! | `settled` | when an acquisition is over | up to this one, nobody named before is still at work |
-//! | `floor`   | by `release_all`, and at its end | those below are released |
-//! | `section` | around each store, without sections of the kernel | the lock that it may be storing under |
-//! | `forks`   | at its start, and in each child | if it lags, the thread is not in this process |
+//! | field     | what its thread says of its names |
+//! |-----------|------------------------------------|
+//! | `era`     | from this number on they are bound to this processor |
+//! | `settled` | up to this one, nobody named before under the same lock is still at work |
+//! | `floor`   | those below are released |
+//! | `section` | the lock that it may be storing under, where the kernel has no sections |
+//! | `forks`   | if it lags behind, the thread is not in this process |
 //!
 //! All but `section` only grow, and what is said of a name never becomes false. So it does not
 //! matter when a thief reads them, as long as its exchange on the lock's word then finds the name.

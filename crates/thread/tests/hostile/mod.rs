@@ -86,7 +86,7 @@ fn wait_for(child: libc::pid_t) -> bool {
         if start.elapsed() > LIMIT {
             // SAFETY: our own child, which was not waited for yet.
             unsafe { libc::kill(child, libc::SIGKILL) };
-            // SAFETY: as before.
+            // SAFETY: our own child, and a place for its status.
             unsafe { libc::waitpid(child, &mut status, 0) };
             panic!("the child is stuck");
         }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | before `mov [area + 8]` | no section, or an older one that it is not in | where it was |
 //! | after it, before label 2 | this section, not inside | where it was |
-//! | from label 2 to the last instruction | this section, inside | at label 4, and from there at 6 |
+//! | from label 2 to the last instruction | this section, inside | at label 4, then at 6 |
 //! | after the last instruction | this section, not inside | where it was |
 //!
 //! The last instruction, and no other, writes what others read. So in each row either nothing has

@@ -8,7 +8,7 @@
 //! | interrupted after | others see | recovery |
 //! |---|---|---|
 //! | `begin`, the region's address, latch, length | nothing | from `begin`, on the new processor |
-//! | an item was copied | nothing: it lies at or above the length, or in the caller's memory | the same |
+//! | an item was copied | nothing: it is above the length, or the caller's | the same |
 //! | the length was stored | the items are in, or out | none is needed |
 
 use core::arch::asm;

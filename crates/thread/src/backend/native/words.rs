@@ -20,7 +20,7 @@ pub(crate) enum Compared {
 }
 
 impl Area {
-    /// Stores `value` to `word`; false, and nothing is stored, if the name or processor has changed.
+    /// Stores `value` to `word`; false, and nothing is stored, if the name or processor is another.
     ///
     /// # Safety
     /// Both words live through the call, are aligned, and are only touched as atomics or by whole
