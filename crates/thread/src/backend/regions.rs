@@ -21,6 +21,7 @@ pub(crate) struct Regions {
 }
 
 /// How a section on a stack ended.
+#[allow(dead_code, reason = "where there are no sections, none ends")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// So many items were moved; fewer than asked for, if the region was full or empty then.

@@ -166,13 +166,11 @@ impl<T: Item> Stack<T> {
     #[inline]
     pub fn push(&self, item: T) -> Result<(), T> {
         let word = item.into_word();
-        let done = match Area::current() {
-            // SAFETY: the regions are this stack's; all others shut the latch first (I3).
-            Some(area) => match unsafe { area.push(self.parts.regions(), word) } {
-                Outcome::Moved(count) => count,
-                other => self.push_otherwise(Some((area, other)), &[word]),
-            },
-            None => self.push_otherwise(None, &[word]),
+        // SAFETY: the regions are this stack's; all others shut the latch first (I3).
+        let section = |area: Area| unsafe { area.push(self.parts.regions(), word) };
+        let done = match Area::current().map(section) {
+            Some(Outcome::Moved(count)) => count,
+            _ => self.push_words(&[word]),
         };
         if done == 1 {
             return Ok(());
@@ -187,13 +185,11 @@ impl<T: Item> Stack<T> {
     #[must_use]
     pub fn pop(&self) -> Option<T> {
         let mut word = 0;
-        let done = match Area::current() {
-            // SAFETY: the regions are this stack's; all others shut the latch first (I3).
-            Some(area) => match unsafe { area.pop(self.parts.regions(), &mut word) } {
-                Outcome::Moved(count) => count,
-                other => self.pop_otherwise(Some((area, other)), std::slice::from_mut(&mut word)),
-            },
-            None => self.pop_otherwise(None, std::slice::from_mut(&mut word)),
+        // SAFETY: the regions are this stack's; all others shut the latch first (I3).
+        let section = |area: Area| unsafe { area.pop(self.parts.regions(), &mut word) };
+        let done = match Area::current().map(section) {
+            Some(Outcome::Moved(count)) => count,
+            _ => self.pop_words(std::slice::from_mut(&mut word)),
         };
         // SAFETY: it was in the stack, and is not any more.
         (done == 1).then(|| unsafe { T::from_word(word) })
@@ -273,43 +269,28 @@ impl<T: Item> Stack<T> {
     }
 
     fn push_words(&self, words: &[u64]) -> usize {
-        let Some(area) = Area::current() else { return self.push_otherwise(None, words) };
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
-        match unsafe { area.push_many(self.parts.regions(), words) } {
-            Outcome::Moved(count) => count,
-            other => self.push_otherwise(Some((area, other)), words),
-        }
+        self.by_section(|area| unsafe { area.push_many(self.parts.regions(), words) })
+            .unwrap_or_else(|| {
+                self.alone_in(self.without_section(), |part| part.push(words, self.capacity()))
+            })
     }
 
     fn pop_words(&self, words: &mut [u64]) -> usize {
-        let Some(area) = Area::current() else { return self.pop_otherwise(None, words) };
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
-        match unsafe { area.pop_many(self.parts.regions(), words) } {
-            Outcome::Moved(count) => count,
-            other => self.pop_otherwise(Some((area, other)), words),
-        }
+        self.by_section(|area| unsafe { area.pop_many(self.parts.regions(), words) })
+            .unwrap_or_else(|| self.alone_in(self.without_section(), |part| part.pop(words)))
     }
 
-    /// Waits for a latch, or works under one.
-    #[cold]
-    fn push_otherwise(&self, section: Option<(Area, Outcome)>, words: &[u64]) -> usize {
-        match section {
-            Some((area, Outcome::Shut)) => {
-                self.wait_on(area);
-                self.push_words(words)
+    /// Runs the section until it meets an open latch; none if this thread can run no section.
+    fn by_section(&self, mut section: impl FnMut(Area) -> Outcome) -> Option<usize> {
+        let area = Area::current()?;
+        loop {
+            match section(area) {
+                Outcome::Moved(count) => return Some(count),
+                Outcome::Shut => self.wait_on(area),
+                Outcome::NoCpu => return None,
             }
-            _ => self.alone_in(self.without_section(), |part| part.push(words, self.capacity())),
-        }
-    }
-
-    #[cold]
-    fn pop_otherwise(&self, section: Option<(Area, Outcome)>, words: &mut [u64]) -> usize {
-        match section {
-            Some((area, Outcome::Shut)) => {
-                self.wait_on(area);
-                self.pop_words(words)
-            }
-            _ => self.alone_in(self.without_section(), |part| part.pop(words)),
         }
     }
 

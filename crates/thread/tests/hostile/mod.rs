@@ -38,7 +38,8 @@ pub(crate) fn disturb(threads: Vec<JoinHandle<()>>) {
                 pin(thread.as_pthread_t(), (round / 8 + number) % cpus);
             }
         }
-        thread::yield_now();
+        // A pace, or the signals would be all that the machine does.
+        thread::sleep(Duration::from_micros(50));
     }
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
