@@ -87,9 +87,9 @@ fn a_cancel_leaves_the_lock_to_nobody() {
 
 #[test]
 fn what_an_ended_thread_owned_is_free() {
-    let lock: &'static Lock<Word> = Box::leak(Box::default());
-    thread::spawn(|| std::mem::forget(lock.acquire(Steal::Never).unwrap())).join().unwrap();
-    let ticket = lock.acquire(Steal::Never).unwrap();
+    static LOCK: Lock<Word> = Lock::new(Word::new(0));
+    thread::spawn(|| std::mem::forget(LOCK.acquire(Steal::Never).unwrap())).join().unwrap();
+    let ticket = LOCK.acquire(Steal::Never).unwrap();
     assert_eq!(ticket.store(|word| word, 1), Ok(()));
 }
 
