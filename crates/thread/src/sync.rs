@@ -1,3 +1,9 @@
 //! This crate's door to atomics and cells: the one of [`lockspan_park::sync`].
 
 pub(crate) use lockspan_park::sync::*;
+
+/// Atomics that are the machine's own even in a model: for words that the kernel or a section of
+/// assembly reads. No loom model looks at those; `revocable` has a checker of its own.
+pub(crate) mod machine {
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+}

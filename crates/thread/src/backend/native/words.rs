@@ -1,0 +1,220 @@
+//! Stores that happen only while a word has a value and the thread is on a processor: the sections
+//! of revocable locks.
+//!
+//! `owner` is the lock's word, `name` the value that it must have, `cpu` the processor that the
+//! name is bound to.
+
+use core::arch::asm;
+
+use super::area::Area;
+
+/// How a conditional store with a comparison ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// It was stored.
+    Stored,
+    /// The word had another value.
+    Differs,
+    /// The lock's word or the processor is another one.
+    Lost,
+}
+
+impl Area {
+    /// Stores `value` to `word`; false, and nothing is stored, if the name or processor is another.
+    ///
+    /// # Safety
+    /// Both words live through the call, are aligned, and are only touched as atomics or by whole
+    /// instructions.
+    #[inline]
+    pub(crate) unsafe fn store_if(
+        self,
+        cpu: u32,
+        owner: *const u64,
+        name: u64,
+        word: *mut u64,
+        value: u64,
+    ) -> bool {
+        // | interrupted after        | others see | recovery              |
+        // |--------------------------|------------|-----------------------|
+        // | 1 begin, to 5 jne        | nothing    | from 1: checked again |
+        // | 6 mov                    | the value  | none is needed        |
+        //
+        // SAFETY:
+        // - memory: writes the area's pointer and `word`; reads `owner`;
+        // - ordering: a plain store, in program order for others on x86-64;
+        // - registers: one is spoilt, and the flags;
+        // - stack: not used;
+        // - control: to `lost` before anything was written, else it falls through.
+        unsafe {
+            asm!(
+                begin!(),
+                "cmp dword ptr [{area} + 4], {cpu:e}",
+                "jne {lost}",
+                "cmp qword ptr [{owner}], {name}",
+                "jne {lost}",
+                "mov qword ptr [{word}], {value}",
+                end!(),
+                area = in(reg) self.pointer(),
+                cs = out(reg) _,
+                cpu = in(reg) cpu,
+                owner = in(reg) owner,
+                name = in(reg) name,
+                word = in(reg) word,
+                value = in(reg) value,
+                lost = label { return false },
+                options(nostack)
+            );
+        }
+        true
+    }
+
+    /// Adds `value` to `word`, else as [`store_if`](Self::store_if).
+    ///
+    /// # Safety
+    /// The same.
+    #[inline]
+    pub(crate) unsafe fn add_if(
+        self,
+        cpu: u32,
+        owner: *const u64,
+        name: u64,
+        word: *mut u64,
+        value: u64,
+    ) -> bool {
+        // | interrupted after        | others see | recovery              |
+        // |--------------------------|------------|-----------------------|
+        // | 1 begin, to 5 jne        | nothing    | from 1: checked again |
+        // | 6 add                    | the sum    | none is needed        |
+        //
+        // SAFETY:
+        // - memory: writes the area's pointer and `word`; reads both words. The addition is not
+        //   interlocked: only the owner writes `word`;
+        // - ordering: a plain store, in program order for others on x86-64;
+        // - registers: one is spoilt, and the flags;
+        // - stack: not used;
+        // - control: to `lost` before anything was written, else it falls through.
+        unsafe {
+            asm!(
+                begin!(),
+                "cmp dword ptr [{area} + 4], {cpu:e}",
+                "jne {lost}",
+                "cmp qword ptr [{owner}], {name}",
+                "jne {lost}",
+                "add qword ptr [{word}], {value}",
+                end!(),
+                area = in(reg) self.pointer(),
+                cs = out(reg) _,
+                cpu = in(reg) cpu,
+                owner = in(reg) owner,
+                name = in(reg) name,
+                word = in(reg) word,
+                value = in(reg) value,
+                lost = label { return false },
+                options(nostack)
+            );
+        }
+        true
+    }
+
+    /// Stores `value` to `word` if that is `expected`, else as [`store_if`](Self::store_if).
+    ///
+    /// # Safety
+    /// The same.
+    #[inline]
+    pub(crate) unsafe fn store_if_equal(
+        self,
+        cpu: u32,
+        owner: *const u64,
+        name: u64,
+        word: *mut u64,
+        (expected, value): (u64, u64),
+    ) -> Compared {
+        // | interrupted after        | others see | recovery              |
+        // |--------------------------|------------|-----------------------|
+        // | 1 begin, to 7 jne        | nothing    | from 1: checked again |
+        // | 8 mov                    | the value  | none is needed        |
+        //
+        // SAFETY:
+        // - memory: writes the area's pointer and `word`; reads both words;
+        // - ordering: a plain store, in program order for others on x86-64;
+        // - registers: one is spoilt, and the flags;
+        // - stack: not used;
+        // - control: to `lost` or `differs` before anything was written, else it falls through.
+        unsafe {
+            asm!(
+                begin!(),
+                "cmp dword ptr [{area} + 4], {cpu:e}",
+                "jne {lost}",
+                "cmp qword ptr [{owner}], {name}",
+                "jne {lost}",
+                "cmp qword ptr [{word}], {expected}",
+                "jne {differs}",
+                "mov qword ptr [{word}], {value}",
+                end!(),
+                area = in(reg) self.pointer(),
+                cs = out(reg) _,
+                cpu = in(reg) cpu,
+                owner = in(reg) owner,
+                name = in(reg) name,
+                word = in(reg) word,
+                expected = in(reg) expected,
+                value = in(reg) value,
+                lost = label { return Compared::Lost },
+                differs = label { return Compared::Differs },
+                options(nostack)
+            );
+        }
+        Compared::Stored
+    }
+
+    /// Exchanges `seen` for `name` in `owner`, on processor `cpu` or not at all; whether it did.
+    ///
+    /// At that moment no other thread runs on `cpu`. One that was interrupted there in a section
+    /// leaves it; so a name that is bound to `cpu` makes no store any more.
+    ///
+    /// # Safety
+    /// The word lives through the call, is aligned and an atomic.
+    pub(crate) unsafe fn exchange_on(
+        self,
+        cpu: u32,
+        owner: *mut u64,
+        seen: u64,
+        name: u64,
+    ) -> bool {
+        // | interrupted after        | others see | recovery                          |
+        // |--------------------------|------------|-----------------------------------|
+        // | 1 begin, to 4 mov        | nothing    | from 1: the processor is compared |
+        // | 5 lock cmpxchg           | the name   | none is needed: the flags are     |
+        // |                          |            | kept, and line 6 is outside       |
+        //
+        // SAFETY:
+        // - memory: writes the area's pointer; exchanges `owner`, interlocked, as others on other
+        //   processors may do so as well;
+        // - ordering: an interlocked instruction is a full barrier;
+        // - registers: rax and one more are spoilt, and the flags;
+        // - stack: not used;
+        // - control: to `failed` if the processor or the word was another one, else it falls
+        //   through.
+        unsafe {
+            asm!(
+                begin!(),
+                "cmp dword ptr [{area} + 4], {cpu:e}",
+                "jne {failed}",
+                "mov rax, {seen}",
+                "lock cmpxchg qword ptr [{owner}], {name}",
+                end!(),
+                "jne {failed}",
+                area = in(reg) self.pointer(),
+                cs = out(reg) _,
+                cpu = in(reg) cpu,
+                owner = in(reg) owner,
+                seen = in(reg) seen,
+                name = in(reg) name,
+                out("rax") _,
+                failed = label { return false },
+                options(nostack)
+            );
+        }
+        true
+    }
+}
