@@ -205,6 +205,7 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
         .run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin progressive -- --smoke").run()?;
+    Cmd::new("cargo run --release -p lockspan-benches --bin revocable -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin service -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin redis -- --smoke")
         .env("LOCKSPAN_PYTHON", workspace.python())
