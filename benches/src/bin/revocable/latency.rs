@@ -135,7 +135,11 @@ fn with_owner<T>(
                     continue;
                 };
                 acquired.fetch_add(1, Ordering::Release);
-                while !stop.load(Ordering::Relaxed) && ticket.add(|word| word, 1).is_ok() {}
+                while ticket.add(|word| word, 1).is_ok() {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
             }
         });
         let result = work(&acquired);

@@ -120,11 +120,11 @@ pub(crate) fn sample(thread: Thread, count: u64) -> Option<Sampled> {
         interrupts: INTERRUPTS.load(Ordering::Acquire),
         inside: INSIDE.load(Ordering::Acquire),
     };
+    let process = std::process::id();
     let before = now();
     for sent in 1..=count {
         // SAFETY: a signal to a thread of this process, which has a handler for it.
-        let result =
-            unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR1) };
+        let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGUSR1) };
         if result != 0 {
             return None;
         }
