@@ -23,6 +23,15 @@ impl Area {
         None
     }
 
+    /// None has any.
+    pub(crate) fn distance() -> u64 {
+        0
+    }
+
+    pub(crate) fn at_distance(_: u64) -> Option<Self> {
+        None
+    }
+
     pub(crate) fn cpu(self) -> usize {
         match self.0 {}
     }

@@ -18,6 +18,8 @@ pub(crate) struct Regions {
     pub(crate) stride: usize,
     /// How many items a region has room for.
     pub(crate) capacity: usize,
+    /// What [`Area::distance`](super::Area::distance) gave: kept here, beside the rest.
+    pub(crate) distance: u64,
 }
 
 /// How a section on a stack ended.
