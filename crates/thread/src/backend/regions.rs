@@ -22,6 +22,19 @@ pub(crate) struct Regions {
     pub(crate) distance: u64,
 }
 
+/// What must hold while a revocable lock's word is changed.
+#[allow(dead_code, reason = "where there are no sections, nobody looks")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// The lock's word, which must be `name`.
+    pub(crate) owner: *const u64,
+    pub(crate) name: u64,
+    /// The lowest name of this thread that it has not released.
+    pub(crate) floor: *const u64,
+    /// The processor that the name is bound to, on which the thread must be.
+    pub(crate) cpu: u32,
+}
+
 /// How a section on a stack ended.
 #[allow(dead_code, reason = "where there are no sections, none ends")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
