@@ -46,7 +46,7 @@ pub(crate) use self::latch::Latch;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
 };
-pub(crate) use self::regions::{APART, ITEMS, LATCH, LENGTH, Outcome, Regions};
+pub(crate) use self::regions::{APART, Claim, ITEMS, LATCH, LENGTH, Outcome, Regions};
 
 /// The variable that chooses a backend.
 const VARIABLE: &str = "LOCKSPAN_REVOCABLE_BACKEND";

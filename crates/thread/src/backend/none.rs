@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{Backend, Outcome, Regions};
+use super::{Backend, Claim, Outcome, Regions};
 use crate::sync::machine::{AtomicU32, Ordering};
 
 /// There is none: no thread has an area.
@@ -23,39 +23,34 @@ impl Area {
         None
     }
 
+    /// None has any.
+    pub(crate) fn distance() -> u64 {
+        0
+    }
+
+    pub(crate) fn at_distance(_: u64) -> Option<Self> {
+        None
+    }
+
     pub(crate) fn cpu(self) -> usize {
         match self.0 {}
     }
 
     /// # Safety
     /// None: this is never called.
-    pub(crate) unsafe fn store_if(
-        self,
-        _: u32,
-        _: *const u64,
-        _: u64,
-        _: *mut u64,
-        _: u64,
-    ) -> bool {
+    pub(crate) unsafe fn store_if(self, _: Claim, _: *mut u64, _: u64) -> bool {
         match self.0 {}
     }
 
     /// # Safety
     /// None: this is never called.
-    pub(crate) unsafe fn add_if(self, _: u32, _: *const u64, _: u64, _: *mut u64, _: u64) -> bool {
+    pub(crate) unsafe fn add_if(self, _: Claim, _: *mut u64, _: u64) -> bool {
         match self.0 {}
     }
 
     /// # Safety
     /// None: this is never called.
-    pub(crate) unsafe fn store_if_equal(
-        self,
-        _: u32,
-        _: *const u64,
-        _: u64,
-        _: *mut u64,
-        _: (u64, u64),
-    ) -> Compared {
+    pub(crate) unsafe fn store_if_equal(self, _: Claim, _: *mut u64, _: (u64, u64)) -> Compared {
         match self.0 {}
     }
 
@@ -79,7 +74,7 @@ impl Area {
 
     /// # Safety
     /// None: this is never called.
-    pub(crate) unsafe fn pop(self, _: &Regions, _: &mut u64) -> Outcome {
+    pub(crate) unsafe fn pop(self, _: &Regions) -> Result<u64, Outcome> {
         match self.0 {}
     }
 

@@ -18,6 +18,21 @@ pub(crate) struct Regions {
     pub(crate) stride: usize,
     /// How many items a region has room for.
     pub(crate) capacity: usize,
+    /// What [`Area::distance`](super::Area::distance) gave: kept here, beside the rest.
+    pub(crate) distance: u64,
+}
+
+/// What must hold while a revocable lock's word is changed.
+#[allow(dead_code, reason = "where there are no sections, nobody looks")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    /// The lock's word, which must be `name`.
+    pub(crate) owner: *const u64,
+    pub(crate) name: u64,
+    /// The lowest name of this thread that it has not released.
+    pub(crate) floor: *const u64,
+    /// The processor that the name is bound to, on which the thread must be.
+    pub(crate) cpu: u32,
 }
 
 /// How a section on a stack ended.

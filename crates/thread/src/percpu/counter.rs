@@ -6,7 +6,6 @@
 use std::fmt;
 
 use super::parts::Parts;
-use crate::backend::Area;
 use crate::sync::machine::{AtomicU64, Ordering};
 
 /// A sum of which each processor has a part. It wraps around, as [`i64::wrapping_add`] does.
@@ -36,7 +35,7 @@ impl Counter {
     /// Adds `n`.
     #[inline]
     pub fn add(&self, n: i64) {
-        if let Some(area) = Area::current() {
+        if let Some(area) = self.parts.area() {
             // SAFETY: each part begins with a word that only this call writes.
             let done = unsafe { area.add(self.parts.regions(), n) };
             if done {

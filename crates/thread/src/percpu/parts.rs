@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use crate::backend::{APART, Regions, backend, possible_cpus};
+use crate::backend::{APART, Area, Regions, backend, possible_cpus};
 
 /// Zeroed memory for as many parts as there can be processors, plus one, the *common* part: its
 /// lock lets threads work that are on no processor that the kernel knows.
@@ -39,12 +39,19 @@ impl Parts {
         if base.is_null() {
             handle_alloc_error(layout);
         }
-        Self { regions: Regions { base, cpus, stride, capacity }, layout }
+        let distance = Area::distance();
+        Self { regions: Regions { base, cpus, stride, capacity, distance }, layout }
     }
 
     #[inline]
     pub(super) fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// The calling thread's area, if it can run sections.
+    #[inline]
+    pub(super) fn area(&self) -> Option<Area> {
+        Area::at_distance(self.regions.distance)
     }
 
     /// How many processors there can be. The number of the common part as well.

@@ -56,10 +56,12 @@ pub unsafe trait Item: Sized {
 
 // SAFETY: the number itself.
 unsafe impl Item for u64 {
+    #[inline]
     fn into_word(self) -> u64 {
         self
     }
 
+    #[inline]
     unsafe fn from_word(word: u64) -> Self {
         word
     }
@@ -67,10 +69,12 @@ unsafe impl Item for u64 {
 
 // SAFETY: the number itself, which has no more bits than the word.
 unsafe impl Item for usize {
+    #[inline]
     fn into_word(self) -> u64 {
         self as u64
     }
 
+    #[inline]
     unsafe fn from_word(word: u64) -> Self {
         word as Self
     }
@@ -78,10 +82,12 @@ unsafe impl Item for usize {
 
 // SAFETY: the address of the box, which is given up for it and made again of it.
 unsafe impl<T> Item for Box<T> {
+    #[inline]
     fn into_word(self) -> u64 {
         Self::into_raw(self).expose_provenance() as u64
     }
 
+    #[inline]
     unsafe fn from_word(word: u64) -> Self {
         let at = std::ptr::with_exposed_provenance_mut(word as usize);
         // SAFETY: the address of a box that nobody has made again.
@@ -91,10 +97,12 @@ unsafe impl<T> Item for Box<T> {
 
 // SAFETY: the address of the value, with the count that belonged to this handle.
 unsafe impl<T> Item for Arc<T> {
+    #[inline]
     fn into_word(self) -> u64 {
         Self::into_raw(self).expose_provenance() as u64
     }
 
+    #[inline]
     unsafe fn from_word(word: u64) -> Self {
         let at = std::ptr::with_exposed_provenance(word as usize);
         // SAFETY: the address of a handle that nobody has made again.
@@ -168,15 +176,21 @@ impl<T: Item> Stack<T> {
         let word = item.into_word();
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
         let section = |area: Area| unsafe { area.push(self.parts.regions(), word) };
-        let done = match Area::current().map(section) {
-            Some(Outcome::Moved(count)) => count,
-            _ => self.push_words(&[word]),
-        };
-        if done == 1 {
-            return Ok(());
+        match self.parts.area().map(section) {
+            Some(Outcome::Moved(1)) => Ok(()),
+            _ => self.push_slowly(word),
         }
-        // SAFETY: it was made above and is not in the stack.
-        Err(unsafe { T::from_word(word) })
+    }
+
+    /// The part is full or shut, or this thread can run no section.
+    #[cold]
+    #[inline(never)]
+    fn push_slowly(&self, word: u64) -> Result<(), T> {
+        match self.push_words(&[word]) {
+            1 => Ok(()),
+            // SAFETY: it was made for this call and is not in the stack.
+            _ => Err(unsafe { T::from_word(word) }),
+        }
     }
 
     /// Takes the item on top of this processor's part. None does not mean that other processors
@@ -184,15 +198,23 @@ impl<T: Item> Stack<T> {
     #[inline]
     #[must_use]
     pub fn pop(&self) -> Option<T> {
-        let mut word = 0;
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
-        let section = |area: Area| unsafe { area.pop(self.parts.regions(), &mut word) };
-        let done = match Area::current().map(section) {
-            Some(Outcome::Moved(count)) => count,
-            _ => self.pop_words(std::slice::from_mut(&mut word)),
+        let section = |area: Area| unsafe { area.pop(self.parts.regions()) };
+        let word = match self.parts.area().map(section) {
+            Some(Ok(word)) => word,
+            Some(Err(Outcome::Moved(_))) => return None,
+            _ => self.pop_slowly()?,
         };
         // SAFETY: it was in the stack, and is not any more.
-        (done == 1).then(|| unsafe { T::from_word(word) })
+        Some(unsafe { T::from_word(word) })
+    }
+
+    /// The part is shut, or this thread can run no section.
+    #[cold]
+    #[inline(never)]
+    fn pop_slowly(&self) -> Option<u64> {
+        let mut word = [0];
+        (self.pop_words(&mut word) == 1).then_some(word[0])
     }
 
     /// Moves items from the end of `items` to this processor's part, up to 64 at once, until one
@@ -284,7 +306,7 @@ impl<T: Item> Stack<T> {
 
     /// Runs the section until it meets an open latch; none if this thread can run no section.
     fn by_section(&self, mut section: impl FnMut(Area) -> Outcome) -> Option<usize> {
-        let area = Area::current()?;
+        let area = self.parts.area()?;
         loop {
             match section(area) {
                 Outcome::Moved(count) => return Some(count),

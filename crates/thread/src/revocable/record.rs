@@ -14,7 +14,7 @@
 //! |-----------|------------------------------------|
 //! | `era`     | from this number on they are bound to this processor |
 //! | `settled` | up to this one, nobody named before under the same lock is still at work |
-//! | `floor`   | those below are released |
+//! | `floor`   | those below this name are released |
 //! | `section` | the lock that it may be storing under, where the kernel has no sections |
 //! | `forks`   | if it lags behind, the thread is not in this process |
 //!
@@ -68,8 +68,10 @@ impl Name {
 
 /// What a thread tells others about its names.
 #[derive(Debug, Default)]
-#[repr(align(64))]
+#[repr(C, align(64))]
 pub(super) struct Record {
+    /// First, where its address takes no addition: each store of an owner reads it.
+    floor: AtomicU64,
     index: AtomicU32,
     forks: AtomicU32,
     /// The number that comes next.
@@ -77,7 +79,6 @@ pub(super) struct Record {
     /// The first number of the era, and the processor.
     era: AtomicU64,
     settled: AtomicU64,
-    floor: AtomicU64,
     pub(super) section: AtomicU64,
 }
 
@@ -91,6 +92,10 @@ impl Record {
             self.era.store((number << CPU_BITS) | cpu, Ordering::Release);
         }
         self.next.store(number + 1, Ordering::Relaxed);
+        self.with_index(number)
+    }
+
+    fn with_index(&self, number: u64) -> Name {
         Name((u64::from(self.index.load(Ordering::Relaxed)) << NUMBER_BITS) | number)
     }
 
@@ -113,7 +118,13 @@ impl Record {
     /// Whether the thread has released it with all others.
     #[inline]
     pub(super) fn has_released(&self, name: Name) -> bool {
-        name.number() < self.floor.load(Ordering::Acquire)
+        name.word() < self.floor.load(Ordering::Acquire)
+    }
+
+    /// Where the lowest name is that was not released.
+    #[inline]
+    pub(super) fn floor(&self) -> &AtomicU64 {
+        &self.floor
     }
 
     /// Whether the record's thread was left behind in the parent of this process.
@@ -123,7 +134,8 @@ impl Record {
 
     /// Releases all that was named so far.
     pub(super) fn release_all(&self) {
-        self.floor.store(self.next.load(Ordering::Relaxed), Ordering::Release);
+        let next = self.with_index(self.next.load(Ordering::Relaxed));
+        self.floor.store(next.word(), Ordering::Release);
     }
 
     fn is_used_up(&self) -> bool {

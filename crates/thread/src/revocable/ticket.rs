@@ -8,7 +8,7 @@ use std::mem;
 use super::lock::{Lock, processor};
 use super::record::{Name, Record};
 use super::word::Word;
-use crate::backend::{Area, Compared};
+use crate::backend::{Area, Claim, Compared};
 use crate::sync::machine::{Ordering, compiler_fence};
 
 /// The ticket's lock has been taken away, or was released: it is good for nothing any more.
@@ -51,9 +51,11 @@ pub(super) enum Mode {
 pub struct Ticket<'a, T> {
     lock: &'a Lock<T>,
     record: &'static Record,
-    mode: Mode,
+    /// The mode's area, if it has one: found by one look.
+    area: Option<Area>,
     name: Cell<Name>,
     cpu: Cell<u32>,
+    mode: Mode,
     /// Neither `Send` nor `Sync`.
     thread: PhantomData<*mut ()>,
 }
@@ -65,8 +67,9 @@ impl<T> fmt::Debug for Ticket<'_, T> {
 }
 
 impl<T> Drop for Ticket<'_, T> {
+    #[inline]
     fn drop(&mut self) {
-        let _revoked_before = self.give_up();
+        let _revoked_before = self.held().give_up(self.mode);
     }
 }
 
@@ -79,7 +82,8 @@ impl<'a, T> Ticket<'a, T> {
         cpu: u32,
     ) -> Self {
         let (name, cpu) = (Cell::new(name), Cell::new(cpu));
-        Self { lock, record, mode, name, cpu, thread: PhantomData }
+        let area = if let Mode::Sections(area) = mode { Some(area) } else { None };
+        Self { lock, record, area, name, cpu, mode, thread: PhantomData }
     }
 
     /// Whether it owned the lock at this moment.
@@ -88,9 +92,7 @@ impl<'a, T> Ticket<'a, T> {
     /// If it does not.
     #[inline]
     pub fn check(&self) -> Result<(), Revoked> {
-        let name = self.name.get();
-        let owns = self.lock.owner().load(Ordering::Acquire) == name.word();
-        if owns && !self.record.has_released(name) { Ok(()) } else { Err(Revoked) }
+        self.held().check()
     }
 
     /// A word's value. It was read while this ticket owned the lock, so nobody but this thread has
@@ -111,13 +113,12 @@ impl<'a, T> Ticket<'a, T> {
     #[inline]
     pub fn store(&self, word: impl FnOnce(&T) -> &Word, value: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
-        match self.mode {
-            Mode::Sections(area) => self.by_section(|cpu, owner, name| {
-                // SAFETY: both words live as long as the lock, and are atomics.
-                unsafe { area.store_if(cpu, owner, name, word.as_ptr(), value) }
-            }),
-            _ => self.by_other_means(|| word.set(value)),
-        }
+        let Some(area) = self.area else { return self.by_other_means(move || word.set(value)) };
+        self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            let stored = unsafe { area.store_if(claim, word.as_ptr(), value) };
+            stored.then_some(())
+        })
     }
 
     /// Adds `n` to a word, wrapping around, or does nothing.
@@ -127,13 +128,14 @@ impl<'a, T> Ticket<'a, T> {
     #[inline]
     pub fn add(&self, word: impl FnOnce(&T) -> &Word, n: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
-        match self.mode {
-            Mode::Sections(area) => self.by_section(|cpu, owner, name| {
-                // SAFETY: both words live as long as the lock, and are atomics.
-                unsafe { area.add_if(cpu, owner, name, word.as_ptr(), n) }
-            }),
-            _ => self.by_other_means(|| word.set(word.peek().wrapping_add(n))),
-        }
+        let Some(area) = self.area else {
+            return self.by_other_means(move || word.set(word.peek().wrapping_add(n)));
+        };
+        self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            let added = unsafe { area.add_if(claim, word.as_ptr(), n) };
+            added.then_some(())
+        })
     }
 
     /// Stores `new` to a word if that is `expected`; else gives what it is.
@@ -148,8 +150,8 @@ impl<'a, T> Ticket<'a, T> {
         new: u64,
     ) -> Result<Result<(), u64>, Revoked> {
         let word = word(self.lock.words());
-        let Mode::Sections(area) = self.mode else {
-            return self.by_other_means(|| match word.peek() {
+        let Some(area) = self.area else {
+            return self.by_other_means(move || match word.peek() {
                 found if found == expected => {
                     word.set(new);
                     Ok(())
@@ -157,25 +159,20 @@ impl<'a, T> Ticket<'a, T> {
                 found => Err(found),
             });
         };
-        let mut found = Ok(());
-        self.by_section(|cpu, owner, name| {
-            found = Ok(());
-            let (at, values) = (word.as_ptr(), (expected, new));
-            // SAFETY: both words live as long as the lock, and are atomics.
-            match unsafe { area.store_if_equal(cpu, owner, name, at, values) } {
-                Compared::Stored => true,
-                Compared::Differs => {
-                    found = Err(word.peek());
-                    true
-                }
-                Compared::Lost => false,
+        let stored = self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            match unsafe { area.store_if_equal(claim, word.as_ptr(), (expected, new)) } {
+                Compared::Stored => Some(true),
+                Compared::Differs => Some(false),
+                Compared::Lost => None,
             }
         })?;
-        if found.is_err() {
-            // The value was looked at once more, after the section: it must still be the owner's.
-            self.check()?;
+        if stored {
+            return Ok(Ok(()));
         }
-        Ok(found)
+        // Looked at once more, after the section: it must still be the owner's.
+        let found = word.peek();
+        self.check().map(|()| Err(found))
     }
 
     /// Leaves the lock to nobody.
@@ -183,62 +180,110 @@ impl<'a, T> Ticket<'a, T> {
     /// # Errors
     /// If the ticket did not own it any more.
     pub fn release(self) -> Result<(), Revoked> {
-        let result = self.give_up();
+        let result = self.held().give_up(self.mode);
         mem::forget(self);
         result
     }
 
-    fn give_up(&self) -> Result<(), Revoked> {
-        let _gate = matches!(self.mode, Mode::Gate).then(|| self.lock.gate().shut());
-        let name = self.name.get();
-        let released = self.record.has_released(name);
-        // T6. Interlocked, so that it cannot wipe out the name of a thief.
-        let given = self.lock.exchange(name.word(), 0);
-        if given && !released { Ok(()) } else { Err(Revoked) }
+    /// Runs a section until it has given something or the lock is lost.
+    #[inline]
+    fn by_section<R>(
+        &self,
+        area: Area,
+        section: impl Fn(Claim) -> Option<R>,
+    ) -> Result<R, Revoked> {
+        if let Some(result) = section(self.held().claim(self.cpu.get())) {
+            return Ok(result);
+        }
+        let (name, cpu, result) = self.held().by_section_elsewhere(area, section)?;
+        self.name.set(name);
+        self.cpu.set(cpu);
+        Ok(result)
     }
 
-    /// Runs a section until it has done its work or the lock is lost.
     #[inline]
-    fn by_section(
-        &self,
-        mut section: impl FnMut(u32, *const u64, u64) -> bool,
-    ) -> Result<(), Revoked> {
-        if self.record.has_released(self.name.get()) {
-            return Err(Revoked);
-        }
+    fn by_other_means<R>(&self, work: impl FnOnce() -> R) -> Result<R, Revoked> {
+        self.held().by_other_means(self.mode, work)
+    }
+
+    #[inline]
+    fn held(&self) -> Held<'_, T> {
+        Held { lock: self.lock, record: self.record, name: self.name.get() }
+    }
+}
+
+/// What a ticket holds, by value: if no reference to a ticket is ever passed on, the compiler can
+/// keep its fields in registers.
+struct Held<'a, T> {
+    lock: &'a Lock<T>,
+    record: &'static Record,
+    name: Name,
+}
+
+impl<T> Held<'_, T> {
+    #[inline]
+    fn check(&self) -> Result<(), Revoked> {
+        let owns = self.lock.owner().load(Ordering::Acquire) == self.name.word();
+        if owns && !self.record.has_released(self.name) { Ok(()) } else { Err(Revoked) }
+    }
+
+    #[inline]
+    fn claim(&self, cpu: u32) -> Claim {
         let owner = self.lock.owner().as_ptr().cast_const();
-        while !section(self.cpu.get(), owner, self.name.get().word()) {
-            self.follow()?;
+        let floor = self.record.floor().as_ptr().cast_const();
+        Claim { owner, name: self.name.word(), floor, cpu }
+    }
+
+    /// Runs a section that has failed once, after the thread has moved.
+    #[cold]
+    #[inline(never)]
+    fn by_section_elsewhere<R>(
+        mut self,
+        area: Area,
+        section: impl Fn(Claim) -> Option<R>,
+    ) -> Result<(Name, u32, R), Revoked> {
+        loop {
+            let cpu = self.follow(area)?;
+            if let Some(result) = section(self.claim(cpu)) {
+                return Ok((self.name, cpu, result));
+            }
         }
-        Ok(())
     }
 
     /// A section has failed. If that is because the thread has moved, binds the lock to where the
     /// thread is now (T7): if the exchange finds the old name, nobody else has owned it meanwhile.
-    #[cold]
-    fn follow(&self) -> Result<(), Revoked> {
+    fn follow(&mut self, area: Area) -> Result<u32, Revoked> {
         self.check()?;
-        let Mode::Sections(area) = self.mode else { return Ok(()) };
         let cpu = processor(area).map_err(|_| Revoked)?;
-        let (old, new) = (self.name.get(), self.record.name(cpu));
-        if !self.lock.exchange(old.word(), new.word()) {
+        let new = self.record.name(cpu);
+        if !self.lock.exchange(self.name.word(), new.word()) {
             return Err(Revoked);
         }
         self.record.settle(new);
-        self.name.set(new);
-        self.cpu.set(cpu);
-        Ok(())
+        self.name = new;
+        Ok(cpu)
     }
 
-    /// Runs `work` while a thief waits for it, if the ticket owns the lock.
-    #[inline]
-    fn by_other_means<R>(&self, work: impl FnOnce() -> R) -> Result<R, Revoked> {
-        let _gate = matches!(self.mode, Mode::Gate).then(|| self.lock.gate().shut());
+    /// Runs `work` while a thief waits for it, if the ticket owns the lock. Out of the way: a call
+    /// costs it little, and the sections come out shorter.
+    #[cold]
+    #[inline(never)]
+    fn by_other_means<R>(self, mode: Mode, work: impl FnOnce() -> R) -> Result<R, Revoked> {
+        let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
         // The barrier of a thief makes the flag visible, or the thief's name to the check.
         self.record.section.store(self.lock.address(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         let result = self.check().map(|()| work());
         self.record.section.store(0, Ordering::Release);
         result
+    }
+
+    #[inline(never)]
+    fn give_up(self, mode: Mode) -> Result<(), Revoked> {
+        let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
+        let released = self.record.has_released(self.name);
+        // T6. Interlocked, so that it cannot wipe out the name of a thief.
+        let given = self.lock.exchange(self.name.word(), 0);
+        if given && !released { Ok(()) } else { Err(Revoked) }
     }
 }

@@ -58,6 +58,20 @@ enum Source {
 static SOURCE: OnceLock<Source> = OnceLock::new();
 
 impl Area {
+    /// How far from its thread pointer each thread has its area; 0 if that is not so, or if the
+    /// backend is not `rseq`.
+    pub(crate) fn distance() -> u64 {
+        backend();
+        OFFSET.load(Ordering::Relaxed)
+    }
+
+    /// The calling thread's, at the distance that [`distance`](Self::distance) gave, if it gave
+    /// one, else as [`current`](Self::current).
+    #[inline]
+    pub(crate) fn at_distance(distance: u64) -> Option<Self> {
+        if distance == 0 { Self::current_slow() } else { Some(Self::at(distance)) }
+    }
+
     /// The calling thread's, if the backend is `rseq` and the thread could be registered.
     #[inline]
     pub(crate) fn current() -> Option<Self> {
@@ -89,17 +103,20 @@ impl Area {
         let thread: u64;
         // SAFETY:
         // - memory: reads the thread control block's first word, which the ABI makes its address;
+        //   no memory that the program changes, so the compiler may do it once for many calls;
         // - ordering: it never changes while the thread lives;
         // - registers: one output, no flags;
         // - stack: not used;
         // - control: falls through.
         unsafe {
             asm!("mov {}, qword ptr fs:[0]", out(reg) thread,
-                options(nostack, preserves_flags, pure, readonly));
+                options(nostack, preserves_flags, pure, nomem));
         }
         let at = thread.wrapping_add(offset) as usize;
-        let area = ptr::with_exposed_provenance_mut(at);
         // SAFETY: the C library's area lies beside the thread control block, never at 0.
+        unsafe { std::hint::assert_unchecked(at != 0) };
+        let area = ptr::with_exposed_provenance_mut(at);
+        // SAFETY: it is not at 0, as before.
         Self(unsafe { NonNull::new_unchecked(area) })
     }
 

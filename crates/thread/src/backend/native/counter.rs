@@ -5,6 +5,8 @@ use core::arch::asm;
 use super::super::{APART, Regions};
 use super::area::Area;
 
+const _: () = assert!(APART.is_power_of_two(), "the section shifts by it");
+
 impl Area {
     /// Adds to the first word of this processor's region; false if it has none.
     ///
@@ -13,49 +15,42 @@ impl Area {
     /// the call, and that nobody writes but by this call.
     #[inline]
     pub(crate) unsafe fn add(self, regions: &Regions, n: i64) -> bool {
-        let cpu = self.cpu();
-        if cpu >= regions.cpus {
-            return false;
-        }
-        // SAFETY: the processor's region lies in the memory that the regions describe.
-        let word = unsafe { regions.base.add(cpu * APART) };
-        // The address is made outside: the shorter the section, the fewer the interruptions in it.
+        // | interrupted after | others see | recovery                             |
+        // |-------------------|------------|--------------------------------------|
+        // | 1 begin, to 6 add | nothing    | from 1: the processor is asked again |
+        // | 7 add             | the sum    | none is needed                       |
         //
-        // | interrupted after         | others see | recovery                           |
-        // |---------------------------|------------|------------------------------------|
-        // | 1 begin, to 3 jne         | nothing    | from 1: the processor is compared  |
-        // | 4 add                     | the sum    | none is needed                     |
+        // The address is in one register: an addition to `[register]` follows the one before it
+        // sooner than one with an index does.
         //
         // SAFETY:
-        // - memory: writes the area's pointer and the word of processor `cpu`; no other processor
-        //   runs line 4 on that word, and on this one the instruction is whole;
+        // - memory: writes the area's pointer and the word of this processor, whose number is one
+        //   of a region; no other processor runs line 7 on that word, and on this one the
+        //   instruction is whole;
         // - ordering: a plain store, in program order for others on x86-64;
         // - registers: one is spoilt, and the flags;
         // - stack: not used;
-        // - control: to `moved` from line 3, before anything was added, else it falls through.
+        // - control: to `no_cpu` before anything was added, else it falls through.
         unsafe {
             asm!(
                 begin!(),
-                "cmp dword ptr [{area} + 4], {cpu:e}",
-                "jne {moved}",
-                "add qword ptr [{word}], {n}",
+                "mov {cs:e}, dword ptr [{area} + 4]",
+                "cmp {cs}, {cpus}",
+                "jae {no_cpu}",
+                "shl {cs}, {shift}",
+                "add {cs}, {base}",
+                "add qword ptr [{cs}], {n}",
                 end!(),
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
-                cpu = in(reg) cpu,
-                word = in(reg) word,
+                cpus = in(reg) regions.cpus,
+                base = in(reg) regions.base,
+                shift = const APART.ilog2(),
                 n = in(reg) n,
-                moved = label { return self.add_again(regions, n) },
+                no_cpu = label { return false },
                 options(nostack)
             );
         }
         true
-    }
-
-    /// The thread has moved in between: as often as it does, as it runs in between.
-    #[cold]
-    fn add_again(self, regions: &Regions, n: i64) -> bool {
-        // SAFETY: only called by `add`, whose caller has promised the same.
-        unsafe { self.add(regions, n) }
     }
 }

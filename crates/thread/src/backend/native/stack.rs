@@ -103,40 +103,58 @@ impl Area {
         Outcome::Moved(1)
     }
 
-    /// Pops an item into `item`; `Moved(0)` if the region is empty.
+    /// Pops an item. The error is `Moved(0)` if the region is empty, and `Shut` if something else
+    /// is wrong: [`pop_many`](Self::pop_many) tells what.
     ///
     /// # Safety
     /// As for [`push`](Self::push).
     #[inline]
-    pub(crate) unsafe fn pop(self, regions: &Regions, item: &mut u64) -> Outcome {
-        let (status, length): (u64, usize);
+    pub(crate) unsafe fn pop(self, regions: &Regions) -> Result<u64, Outcome> {
+        // A section with outputs can have no labels of Rust's, so the length tells how it ended.
+        let (item, length): (u64, i64);
         // SAFETY:
         // - memory: writes the area's pointer and the length of this processor's region, and reads
         //   an item below the length; nobody else does, as the latch was open;
         // - ordering: the item is read before the length is stored, which x86-64 keeps;
-        // - registers: four outputs, and the flags; an interruption sets all of them anew;
+        // - registers: three outputs, and the flags; an interruption sets all of them anew;
         // - stack: not used;
-        // - control: from each jump to label 3, which is outside, else it falls through to it.
+        // - control: from each jump to label 3, which is outside, at last, else it falls through
+        //   to it. The item means something only if the length is not negative.
         unsafe {
             asm!(
                 begin!(),
-                region!(),
-                "xor {status:e}, {status:e}",
+                "mov {cs:e}, dword ptr [{area} + 4]",
+                "cmp {cs}, {cpus}",
+                "jae 5f",
+                "imul {cs}, {stride}",
+                "add {cs}, {base}",
+                "cmp dword ptr [{cs}], 0",
+                "jne 5f",
+                "mov {length}, qword ptr [{cs} + 8]",
                 "sub {length}, 1",
                 "jb 3f",
                 "mov {item}, qword ptr [{cs} + {length} * 8 + 64]",
                 "mov qword ptr [{cs} + 8], {length}",
                 end!(),
+                ".pushsection __rseq_failure, \"ax\", @progbits",
+                "5: mov {length}, -2",
+                "jmp 3b",
+                ".popsection",
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
                 length = out(reg) length,
-                regions = in(reg) &raw const *regions,
-                status = out(reg) status,
-                item = inout(reg) *item,
+                cpus = in(reg) regions.cpus,
+                stride = in(reg) regions.stride,
+                base = in(reg) regions.base,
+                item = out(reg) item,
                 options(nostack)
             );
         }
-        outcome(status, usize::from(length != usize::MAX))
+        match length {
+            0.. => Ok(item),
+            -1 => Err(Outcome::Moved(0)),
+            _ => Err(Outcome::Shut),
+        }
     }
 
     /// Pushes as many of `items` as there is room for, all at once, the first one first.

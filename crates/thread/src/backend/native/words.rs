@@ -1,11 +1,11 @@
 //! Stores that happen only while a word has a value and the thread is on a processor: the sections
 //! of revocable locks.
 //!
-//! `owner` is the lock's word, `name` the value that it must have, `cpu` the processor that the
-//! name is bound to.
+//! Each one has the same checks first: see [`Claim`].
 
 use core::arch::asm;
 
+use super::super::Claim;
 use super::area::Area;
 
 /// How a conditional store with a comparison ended.
@@ -15,32 +15,40 @@ pub(crate) enum Compared {
     Stored,
     /// The word had another value.
     Differs,
-    /// The lock's word or the processor is another one.
+    /// The claim does not hold.
     Lost,
 }
 
+/// Six instructions, to `{lost}` unless the claim holds. The order does not matter: an interruption
+/// between them begins the section anew.
+macro_rules! checks {
+    () => {
+        concat!(
+            "cmp {name}, qword ptr [{floor}]\n",
+            "jb {lost}\n",
+            "cmp dword ptr [{area} + 4], {cpu:e}\n",
+            "jne {lost}\n",
+            "cmp qword ptr [{owner}], {name}\n",
+            "jne {lost}",
+        )
+    };
+}
+
 impl Area {
-    /// Stores `value` to `word`; false, and nothing is stored, if the name or processor is another.
+    /// Stores `value` to `word`; false, and nothing is stored, if the claim does not hold.
     ///
     /// # Safety
-    /// Both words live through the call, are aligned, and are only touched as atomics or by whole
-    /// instructions.
+    /// All the words live through the call, are aligned, and are only touched as atomics or by
+    /// whole instructions.
     #[inline]
-    pub(crate) unsafe fn store_if(
-        self,
-        cpu: u32,
-        owner: *const u64,
-        name: u64,
-        word: *mut u64,
-        value: u64,
-    ) -> bool {
+    pub(crate) unsafe fn store_if(self, claim: Claim, word: *mut u64, value: u64) -> bool {
         // | interrupted after        | others see | recovery              |
         // |--------------------------|------------|-----------------------|
-        // | 1 begin, to 5 jne        | nothing    | from 1: checked again |
-        // | 6 mov                    | the value  | none is needed        |
+        // | 1 begin, to 7 jne        | nothing    | from 1: checked again |
+        // | 8 mov                    | the value  | none is needed        |
         //
         // SAFETY:
-        // - memory: writes the area's pointer and `word`; reads `owner`;
+        // - memory: writes the area's pointer and `word`; reads the claim's words;
         // - ordering: a plain store, in program order for others on x86-64;
         // - registers: one is spoilt, and the flags;
         // - stack: not used;
@@ -48,17 +56,15 @@ impl Area {
         unsafe {
             asm!(
                 begin!(),
-                "cmp dword ptr [{area} + 4], {cpu:e}",
-                "jne {lost}",
-                "cmp qword ptr [{owner}], {name}",
-                "jne {lost}",
+                checks!(),
                 "mov qword ptr [{word}], {value}",
                 end!(),
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
-                cpu = in(reg) cpu,
-                owner = in(reg) owner,
-                name = in(reg) name,
+                cpu = in(reg) claim.cpu,
+                owner = in(reg) claim.owner,
+                name = in(reg) claim.name,
+                floor = in(reg) claim.floor,
                 word = in(reg) word,
                 value = in(reg) value,
                 lost = label { return false },
@@ -73,22 +79,15 @@ impl Area {
     /// # Safety
     /// The same.
     #[inline]
-    pub(crate) unsafe fn add_if(
-        self,
-        cpu: u32,
-        owner: *const u64,
-        name: u64,
-        word: *mut u64,
-        value: u64,
-    ) -> bool {
+    pub(crate) unsafe fn add_if(self, claim: Claim, word: *mut u64, value: u64) -> bool {
         // | interrupted after        | others see | recovery              |
         // |--------------------------|------------|-----------------------|
-        // | 1 begin, to 5 jne        | nothing    | from 1: checked again |
-        // | 6 add                    | the sum    | none is needed        |
+        // | 1 begin, to 7 jne        | nothing    | from 1: checked again |
+        // | 8 add                    | the sum    | none is needed        |
         //
         // SAFETY:
-        // - memory: writes the area's pointer and `word`; reads both words. The addition is not
-        //   interlocked: only the owner writes `word`;
+        // - memory: writes the area's pointer and `word`; reads that and the claim's words. The
+        //   addition is not interlocked: only the owner writes `word`;
         // - ordering: a plain store, in program order for others on x86-64;
         // - registers: one is spoilt, and the flags;
         // - stack: not used;
@@ -96,17 +95,15 @@ impl Area {
         unsafe {
             asm!(
                 begin!(),
-                "cmp dword ptr [{area} + 4], {cpu:e}",
-                "jne {lost}",
-                "cmp qword ptr [{owner}], {name}",
-                "jne {lost}",
+                checks!(),
                 "add qword ptr [{word}], {value}",
                 end!(),
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
-                cpu = in(reg) cpu,
-                owner = in(reg) owner,
-                name = in(reg) name,
+                cpu = in(reg) claim.cpu,
+                owner = in(reg) claim.owner,
+                name = in(reg) claim.name,
+                floor = in(reg) claim.floor,
                 word = in(reg) word,
                 value = in(reg) value,
                 lost = label { return false },
@@ -123,19 +120,17 @@ impl Area {
     #[inline]
     pub(crate) unsafe fn store_if_equal(
         self,
-        cpu: u32,
-        owner: *const u64,
-        name: u64,
+        claim: Claim,
         word: *mut u64,
         (expected, value): (u64, u64),
     ) -> Compared {
         // | interrupted after        | others see | recovery              |
         // |--------------------------|------------|-----------------------|
-        // | 1 begin, to 7 jne        | nothing    | from 1: checked again |
-        // | 8 mov                    | the value  | none is needed        |
+        // | 1 begin, to 9 jne        | nothing    | from 1: checked again |
+        // | 10 mov                   | the value  | none is needed        |
         //
         // SAFETY:
-        // - memory: writes the area's pointer and `word`; reads both words;
+        // - memory: writes the area's pointer and `word`; reads that and the claim's words;
         // - ordering: a plain store, in program order for others on x86-64;
         // - registers: one is spoilt, and the flags;
         // - stack: not used;
@@ -143,19 +138,17 @@ impl Area {
         unsafe {
             asm!(
                 begin!(),
-                "cmp dword ptr [{area} + 4], {cpu:e}",
-                "jne {lost}",
-                "cmp qword ptr [{owner}], {name}",
-                "jne {lost}",
+                checks!(),
                 "cmp qword ptr [{word}], {expected}",
                 "jne {differs}",
                 "mov qword ptr [{word}], {value}",
                 end!(),
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
-                cpu = in(reg) cpu,
-                owner = in(reg) owner,
-                name = in(reg) name,
+                cpu = in(reg) claim.cpu,
+                owner = in(reg) claim.owner,
+                name = in(reg) claim.name,
+                floor = in(reg) claim.floor,
                 word = in(reg) word,
                 expected = in(reg) expected,
                 value = in(reg) value,
