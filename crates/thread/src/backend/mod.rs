@@ -4,6 +4,7 @@
 //! | backend      | needs                    | per-processor data | revocable locks               |
 //! |--------------|--------------------------|--------------------|-------------------------------|
 //! | `rseq`       | Linux 5.10, x86-64       | plain stores       | plain stores, nobody waits    |
+//! | `signal`     | the same, and a feature  | a lock a part      | plain stores, nobody waits    |
 //! | `membarrier` | Linux 4.14, x86-64       | a lock a part      | plain stores, a thief waits   |
 //! | `plain`      | nothing                  | a lock a part      | a lock an operation           |
 //!
@@ -13,6 +14,9 @@
 //! self-test: a thread sits in a section while another sends the barrier, and the section must be
 //! gone when the barrier returns. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set
 //! to a name of the table before that moment, rules out what stands above the named one.
+//!
+//! `signal` is there with the feature `signals` alone, and chosen only if it is named: it takes a
+//! signal of the process for itself. `native/signal/mod.rs` tells what that means.
 //!
 //! # Fork
 //!
@@ -43,6 +47,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 pub(crate) use self::latch::Latch;
+#[cfg(feature = "signals")]
+pub(crate) use self::native::signal;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
 };
@@ -59,12 +65,22 @@ pub enum Backend {
     Plain,
     /// Barriers that the kernel runs in other threads.
     Membarrier,
+    /// Signals to owners, and such barriers. With the feature `signals`, and only if it is named.
+    #[cfg(feature = "signals")]
+    Signal,
     /// Restartable sequences, and barriers that abort them.
     Rseq,
 }
 
 impl Backend {
-    const ALL: [Self; 3] = [Self::Rseq, Self::Membarrier, Self::Plain];
+    /// The best one first.
+    const ALL: &[Self] = &[
+        Self::Rseq,
+        #[cfg(feature = "signals")]
+        Self::Signal,
+        Self::Membarrier,
+        Self::Plain,
+    ];
 
     /// Its name, as the environment variable has it.
     #[must_use]
@@ -72,7 +88,18 @@ impl Backend {
         match self {
             Self::Plain => "plain",
             Self::Membarrier => "membarrier",
+            #[cfg(feature = "signals")]
+            Self::Signal => "signal",
             Self::Rseq => "rseq",
+        }
+    }
+
+    /// Whether it is taken only by those who name it.
+    fn must_be_named(self) -> bool {
+        match self {
+            #[cfg(feature = "signals")]
+            Self::Signal => true,
+            _ => false,
         }
     }
 }
@@ -120,22 +147,32 @@ pub fn backend() -> &'static Choice {
     })
 }
 
+/// Makes a backend ready that this process has not chosen.
+#[cfg(all(test, feature = "signals", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+pub(crate) fn try_for_tests(backend: Backend) -> Result<String, String> {
+    native::try_backend(backend)
+}
+
 /// Tries the backends from the best on; `wish` rules out those above the one that it names.
 fn choose(wish: Option<&str>, works: impl Fn(Backend) -> Result<String, String>) -> Choice {
     let mut reasons = Vec::new();
     let mut best = Backend::Rseq;
     if let Some(wish) = wish.filter(|wish| !wish.is_empty()) {
-        match Backend::ALL.into_iter().find(|backend| backend.name() == wish) {
-            Some(backend) => {
+        match Backend::ALL.iter().find(|backend| backend.name() == wish) {
+            Some(&backend) => {
                 reasons.push(format!("{VARIABLE}={wish}"));
                 best = backend;
             }
-            None => reasons.push(format!(
-                "{VARIABLE}={wish} is ignored: it is none of rseq, membarrier, plain"
-            )),
+            None => {
+                let names: Vec<_> = Backend::ALL.iter().map(|backend| backend.name()).collect();
+                let names = names.join(", ");
+                reasons.push(format!("{VARIABLE}={wish} is ignored: it is none of {names}"));
+            }
         }
     }
-    for backend in Backend::ALL.into_iter().filter(|backend| *backend <= best) {
+    let may_be =
+        |backend: &Backend| *backend <= best && (*backend == best || !backend.must_be_named());
+    for backend in Backend::ALL.iter().copied().filter(may_be) {
         match works(backend) {
             Ok(how) => {
                 reasons.push(how);

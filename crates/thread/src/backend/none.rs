@@ -121,3 +121,37 @@ pub(crate) fn barrier() {}
 pub(crate) fn follow_forks(word: &'static AtomicU32) {
     word.store(forks(), Ordering::Relaxed);
 }
+
+/// There are no signals to send: the backend that would is not to be had.
+#[cfg(feature = "signals")]
+pub(crate) mod signal {
+    use crate::sync::machine::{AtomicU32, AtomicU64};
+
+    /// What becomes of a signal.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[expect(dead_code, reason = "none is sent")]
+    pub(crate) enum Sent {
+        Arrives,
+        MayBeHeld,
+    }
+
+    pub(crate) fn interrupt(_thread: u32) -> Sent {
+        Sent::MayBeHeld
+    }
+
+    pub(crate) fn is_running(_thread: u32) -> bool {
+        true
+    }
+
+    pub(crate) fn follow_thread(_thread: &'static AtomicU32, _flag: &'static AtomicU64) {}
+
+    pub(crate) fn forget_thread() {}
+
+    /// Stores nothing.
+    ///
+    /// # Safety
+    /// None: no words are touched.
+    pub(crate) unsafe fn store_if(_: *mut u64, _: *const u64, _: u64, _: *mut u64, _: u64) -> bool {
+        false
+    }
+}

@@ -11,7 +11,7 @@ fn pick(wish: Option<&str>, working: &[Backend]) -> Choice {
 
 #[test]
 fn the_best_that_works_is_chosen_and_the_reason_tells_what_does_not() {
-    let all = pick(None, &Backend::ALL);
+    let all = pick(None, Backend::ALL);
     assert_eq!(all.to_string(), "rseq: it works");
     let less = pick(None, &[Backend::Membarrier, Backend::Plain]);
     assert_eq!(less.to_string(), "membarrier: no rseq: it is missing; it works");
@@ -22,8 +22,8 @@ fn the_best_that_works_is_chosen_and_the_reason_tells_what_does_not() {
 
 #[test]
 fn a_wish_rules_out_what_is_better() {
-    for backend in Backend::ALL {
-        let choice = pick(Some(backend.name()), &Backend::ALL);
+    for &backend in Backend::ALL {
+        let choice = pick(Some(backend.name()), Backend::ALL);
         assert_eq!(choice.backend(), backend);
         assert!(choice.reason().contains("LOCKSPAN_REVOCABLE_BACKEND="), "{choice}");
     }
@@ -31,12 +31,21 @@ fn a_wish_rules_out_what_is_better() {
     assert_eq!(choice.backend(), Backend::Plain);
 }
 
+#[cfg(feature = "signals")]
+#[test]
+fn signals_are_for_those_who_name_them() {
+    assert_eq!(pick(None, &[Backend::Signal, Backend::Membarrier]).backend(), Backend::Membarrier);
+    let without = pick(Some("signal"), &[Backend::Rseq, Backend::Membarrier]);
+    assert_eq!(without.backend(), Backend::Membarrier);
+    assert!(without.reason().contains("no signal: it is missing"), "{without}");
+}
+
 #[test]
 fn a_wish_that_nobody_understands_is_said_to_be_ignored() {
-    let choice = pick(Some("fast"), &Backend::ALL);
+    let choice = pick(Some("fast"), Backend::ALL);
     assert_eq!(choice.backend(), Backend::Rseq);
     assert!(choice.reason().contains("fast is ignored: it is none of rseq"), "{choice}");
-    assert_eq!(pick(Some(""), &Backend::ALL), pick(None, &Backend::ALL));
+    assert_eq!(pick(Some(""), Backend::ALL), pick(None, Backend::ALL));
 }
 
 #[test]

@@ -105,6 +105,8 @@ impl<T> Lock<T> {
                 let (name, cpu) = self.acquire_by_sections(mine, area, steal)?;
                 (Mode::Sections(area), name, cpu)
             }
+            #[cfg(feature = "signals")]
+            Backend::Signal => (Mode::Signals, self.acquire_by_signals(mine, steal)?, 0),
             Backend::Membarrier => (Mode::Flag, self.acquire_by_barriers(mine, steal)?, 0),
             Backend::Plain => (Mode::Gate, self.acquire_by_gate(mine, steal)?, 0),
         };
@@ -227,12 +229,12 @@ pub(super) fn processor(area: Area) -> Result<u32, Refused> {
 }
 
 /// Whether nobody can store under the name, and nobody has to be asked.
-fn is_released(name: Name) -> bool {
+pub(super) fn is_released(name: Name) -> bool {
     let record = name.record();
     record.has_released(name) || record.is_left_behind()
 }
 
-fn ptr_eq(one: &'static Record, other: &'static Record) -> bool {
+pub(super) fn ptr_eq(one: &'static Record, other: &'static Record) -> bool {
     std::ptr::eq(one, other)
 }
 

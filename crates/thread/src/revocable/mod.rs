@@ -41,6 +41,7 @@
 //! | n | not settled | victims of n whose sections are not over yet; n waits for that |
 //! | n | settled, bound to c | n's thread, in a section on c |
 //! | n | released, or left behind by a fork | nobody |
+//! | n, marked | – | nobody, once the signal has come: see `signals.rs` |
 //!
 //! # Invariants
 //!
@@ -63,6 +64,8 @@
 //! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
 //! | T6 | n → 0 | release, drop | – | – |
 //! | T7 | n → m | store by a thread that moved | n is the ticket's | nothing: n was its own |
+//!
+//! The backend `signal` has T1, T2, T6 and steps of its own, in `signals.rs`.
 //!
 //! T3 exchanges the word on the processor that n is bound to: n's thread is elsewhere, or was
 //! interrupted there, and then leaves the section that it may be in.
@@ -94,6 +97,8 @@ mod lock;
 #[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod model;
 mod record;
+#[cfg(feature = "signals")]
+mod signals;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 mod ticket;

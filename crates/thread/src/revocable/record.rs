@@ -1,11 +1,13 @@
 //! What a lock's word means: names, and the records of the threads that made them.
 //!
 //! ```text
-//!  63              44 43                                  0
-//! ┌──────────────────┬─────────────────────────────────────┐
-//! │  record, from 1  │  number of the acquisition, from 1  │
-//! └──────────────────┴─────────────────────────────────────┘
+//!  63   62              44 43                                  0
+//! ┌────┬──────────────────┬─────────────────────────────────────┐
+//! │mark│  record, from 1  │  number of the acquisition, from 1  │
+//! └────┴──────────────────┴─────────────────────────────────────┘
 //! ```
+//!
+//! The mark is no part of the name, and set by the backend `signal` alone: see `signals.rs`.
 //!
 //! A record belongs to one thread at a time and goes to another one when that ends. Its numbers go
 //! on from there: no name comes twice. It is never freed, as a lock may name it at any time.
@@ -17,8 +19,9 @@
 //! | `floor`   | those below this name are released |
 //! | `section` | the lock that it may be storing under, where the kernel has no sections |
 //! | `forks`   | if it lags behind, the thread is not in this process |
+//! | `thread`  | the kernel's number of the thread, for signals |
 //!
-//! All but `section` only grow, and what is said of a name never becomes false. So it does not
+//! All but `section` and `thread` only grow, and what is said of a name never becomes false. So it does not
 //! matter when a thief reads them, as long as its exchange on the lock's word then finds the name.
 
 use std::cell::Cell;
@@ -34,10 +37,12 @@ const CPU_BITS: u32 = 16;
 pub(super) const CPU_MAX: u32 = (1 << CPU_BITS) - 2;
 const CPU: u64 = (1 << CPU_BITS) - 1;
 const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
-const RECORDS_MAX: u32 = (1 << 20) - 1;
+const RECORDS_MAX: u32 = (1 << 19) - 1;
+/// Beside a name in a lock's word: somebody is taking the lock from it.
+pub(super) const MARK: u64 = 1 << 63;
 
 const _: () =
-    assert!(NUMBER_BITS + CPU_BITS <= 64 && RECORDS_MAX as u64 <= u64::MAX >> NUMBER_BITS);
+    assert!(NUMBER_BITS + CPU_BITS <= 64 && RECORDS_MAX as u64 <= (MARK - 1) >> NUMBER_BITS);
 
 /// An acquisition. No two have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +52,7 @@ impl Name {
     /// The name that a lock's word has, unless it has none.
     #[inline]
     pub(super) fn of(word: u64) -> Option<Self> {
-        (word != 0).then_some(Self(word))
+        (word != 0).then_some(Self(word & !MARK))
     }
 
     #[inline]
@@ -80,6 +85,8 @@ pub(super) struct Record {
     era: AtomicU64,
     settled: AtomicU64,
     pub(super) section: AtomicU64,
+    #[cfg(feature = "signals")]
+    pub(super) thread: AtomicU32,
 }
 
 impl Record {
@@ -163,7 +170,7 @@ fn at(index: u32) -> &'static Record {
 }
 
 /// # Panics
-/// If 1,048,575 threads have records at once.
+/// If 524,287 threads have records at once.
 fn new_record() -> &'static Record {
     let index = RECORDS.fetch_add(1, Ordering::Relaxed).saturating_add(1);
     assert!(index <= RECORDS_MAX, "more than {RECORDS_MAX} threads use revocable locks");
@@ -198,6 +205,8 @@ impl Drop for Mine {
     fn drop(&mut self) {
         if let Some(record) = self.0.take() {
             record.release_all();
+            #[cfg(feature = "signals")]
+            crate::backend::signal::forget_thread();
             if let Ok(mut free) = FREE.try_lock() {
                 free.push(record);
             }
@@ -214,6 +223,8 @@ pub(super) fn mine() -> Option<&'static Record> {
             let free = FREE.try_lock().ok().and_then(|mut free| free.pop());
             let record = free.unwrap_or_else(new_record);
             follow_forks(&record.forks);
+            #[cfg(feature = "signals")]
+            crate::backend::signal::follow_thread(&record.thread, &record.section);
             mine.0.set(Some(record));
             record
         }

@@ -8,6 +8,8 @@ use std::mem;
 use super::lock::{Lock, processor};
 use super::record::{Name, Record};
 use super::word::Word;
+#[cfg(feature = "signals")]
+use crate::backend::signal;
 use crate::backend::{Area, Claim, Compared};
 use crate::sync::machine::{Ordering, compiler_fence};
 
@@ -28,6 +30,9 @@ impl std::error::Error for Revoked {}
 pub(super) enum Mode {
     /// By sections of the kernel.
     Sections(Area),
+    /// By sections that a signal interrupts.
+    #[cfg(feature = "signals")]
+    Signals,
     /// By a flag that a thief waits for.
     Flag,
     /// By a lock.
@@ -113,7 +118,13 @@ impl<'a, T> Ticket<'a, T> {
     #[inline]
     pub fn store(&self, word: impl FnOnce(&T) -> &Word, value: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
-        let Some(area) = self.area else { return self.by_other_means(move || word.set(value)) };
+        let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                return self.held().by_signals(word, value);
+            }
+            return self.by_other_means(move || word.set(value));
+        };
         self.by_section(area, move |claim| {
             // SAFETY: the words live as long as the lock or for ever, and are atomics.
             let stored = unsafe { area.store_if(claim, word.as_ptr(), value) };
@@ -129,6 +140,11 @@ impl<'a, T> Ticket<'a, T> {
     pub fn add(&self, word: impl FnOnce(&T) -> &Word, n: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
         let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                // Names never repeat: if the store happens, nobody has stored since the look.
+                return self.held().by_signals(word, word.peek().wrapping_add(n));
+            }
             return self.by_other_means(move || word.set(word.peek().wrapping_add(n)));
         };
         self.by_section(area, move |claim| {
@@ -151,6 +167,13 @@ impl<'a, T> Ticket<'a, T> {
     ) -> Result<Result<(), u64>, Revoked> {
         let word = word(self.lock.words());
         let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                return match word.peek() {
+                    found if found == expected => self.held().by_signals(word, new).map(Ok),
+                    found => self.check().map(|()| Err(found)),
+                };
+            }
             return self.by_other_means(move || match word.peek() {
                 found if found == expected => {
                     word.set(new);
@@ -262,6 +285,21 @@ impl<T> Held<'_, T> {
         self.record.settle(new);
         self.name = new;
         Ok(cpu)
+    }
+
+    /// Stores in a section that a signal interrupts.
+    #[cfg(feature = "signals")]
+    #[inline]
+    fn by_signals(&self, word: &Word, value: u64) -> Result<(), Revoked> {
+        if self.record.has_released(self.name) {
+            return Err(Revoked);
+        }
+        let (flag, owner) = (self.record.section.as_ptr(), self.lock.owner().as_ptr());
+        let name = self.name.word();
+        // SAFETY: the words live as long as the lock or for ever, and are atomics; the record's
+        // flag is this thread's, as a ticket stays with its thread.
+        let stored = unsafe { signal::store_if(flag, owner, name, word.as_ptr(), value) };
+        stored.then_some(()).ok_or(Revoked)
     }
 
     /// Runs `work` while a thief waits for it, if the ticket owns the lock. Out of the way: a call

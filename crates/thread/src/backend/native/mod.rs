@@ -30,6 +30,8 @@ mod counter;
 mod cpus;
 mod membarrier;
 mod selftest;
+#[cfg(feature = "signals")]
+pub(crate) mod signal;
 mod stack;
 mod words;
 
@@ -53,6 +55,11 @@ pub(super) fn try_backend(backend: Backend) -> Result<String, String> {
             selftest::run()?;
             area::publish();
             Ok(how.to_owned())
+        }
+        #[cfg(feature = "signals")]
+        Backend::Signal => {
+            count_forks()?;
+            signal::prepare()
         }
         Backend::Membarrier => {
             count_forks()?;
