@@ -143,7 +143,12 @@ pub(crate) mod signal {
         true
     }
 
-    pub(crate) fn follow_thread(_thread: &'static AtomicU32, _flag: &'static AtomicU64) {}
+    pub(crate) fn follow_thread(
+        _thread: &'static AtomicU32,
+        _flag: &'static AtomicU64,
+        _comes_again: &'static AtomicU32,
+    ) {
+    }
 
     pub(crate) fn forget_thread() {}
 

@@ -20,8 +20,9 @@
 //! | `section` | the lock that it may be storing under, where the kernel has no sections |
 //! | `forks`   | if it lags behind, the thread is not in this process |
 //! | `thread`  | the kernel's number of the thread, for signals |
+//! | `comes_again` | the signal has come and will come again before a section goes on |
 //!
-//! All but `section` and `thread` only grow, and what is said of a name never becomes false. So it does not
+//! All but `section` and the last two only grow, and what is said of a name never becomes false. So it does not
 //! matter when a thief reads them, as long as its exchange on the lock's word then finds the name.
 
 use std::cell::Cell;
@@ -87,6 +88,8 @@ pub(super) struct Record {
     pub(super) section: AtomicU64,
     #[cfg(feature = "signals")]
     pub(super) thread: AtomicU32,
+    #[cfg(feature = "signals")]
+    pub(super) comes_again: AtomicU32,
 }
 
 impl Record {
@@ -224,7 +227,11 @@ pub(super) fn mine() -> Option<&'static Record> {
             let record = free.unwrap_or_else(new_record);
             follow_forks(&record.forks);
             #[cfg(feature = "signals")]
-            crate::backend::signal::follow_thread(&record.thread, &record.section);
+            crate::backend::signal::follow_thread(
+                &record.thread,
+                &record.section,
+                &record.comes_again,
+            );
             mine.0.set(Some(record));
             record
         }

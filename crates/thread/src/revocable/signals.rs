@@ -83,7 +83,8 @@ impl<T> Lock<T> {
             Sent::Arrives => {}
             Sent::MayBeHeld => {
                 let mut patience = Patience::new();
-                while is_at_work() && !is_released(victim) {
+                let is_sure = || record.comes_again.load(Ordering::Acquire) != 0;
+                while is_at_work() && !is_released(victim) && !is_sure() {
                     patience.wait();
                 }
             }

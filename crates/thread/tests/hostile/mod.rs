@@ -110,6 +110,9 @@ pub(crate) fn with_every_backend(this_test: &str, backend: impl Fn() -> String) 
     if backend().starts_with("rseq") {
         worlds.push(("GLIBC_TUNABLES", "glibc.pthread.rseq=0", own));
         worlds.push((VARIABLE, "membarrier", "membarrier: "));
+        if cfg!(feature = "signals") {
+            worlds.push((VARIABLE, "signal", "signal: "));
+        }
     }
     for (variable, value, expected) in worlds {
         let run = Command::new(std::env::current_exe().unwrap())

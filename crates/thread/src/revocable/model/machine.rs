@@ -1,7 +1,7 @@
 //! The machine: memory, two processors with store buffers, threads on and off them.
 
-use super::Program;
 use super::program::{self, Step, Thread};
+use super::{Means, Program};
 
 pub(super) const THREADS: usize = 3;
 pub(super) const CPUS: usize = 2;
@@ -49,6 +49,8 @@ pub(super) struct State {
     /// Who is on each processor.
     on: [Option<u8>; CPUS],
     pub(super) threads: [Thread; THREADS],
+    /// To whom a signal was sent that has not come yet.
+    pub(super) pending: [bool; THREADS],
     /// How often a thread may still be taken off.
     moves: u8,
     /// How many stores were said to have happened.
@@ -62,6 +64,7 @@ impl State {
             buffers: [Buffer::default(); CPUS],
             on: [Some(0), Some(1)],
             threads: program.adds.map(Thread::new),
+            pending: [false; THREADS],
             moves: program.moves,
             stored: 0,
         }
@@ -100,10 +103,17 @@ impl State {
 
     /// The part of a barrier that runs on one processor; it can, once the buffer there is empty.
     pub(super) fn interrupt(&mut self, cpu: usize, aborts: bool) {
-        if let Some(thread) = self.on[cpu]
-            && aborts
-        {
+        let Some(thread) = self.on[cpu] else { return };
+        if aborts {
             self.threads[usize::from(thread)].abort();
+        }
+        self.deliver(usize::from(thread));
+    }
+
+    /// A signal comes, if one was sent: before the thread's next step.
+    fn deliver(&mut self, thread: usize) {
+        if std::mem::take(&mut self.pending[thread]) {
+            self.threads[thread].abort();
         }
     }
 
@@ -140,12 +150,20 @@ impl State {
                 found(next);
             }
         }
+        // A signal may take its time to come to a thread that runs.
+        if self.pending[thread] {
+            let mut next = *self;
+            next.deliver(thread);
+            found(next);
+        }
         // A thread that has ended is no longer on a processor, so it is not taken off.
         if self.moves > 0 && self.is_drained(cpu) {
             let mut next = *self;
             next.moves -= 1;
             next.on[cpu] = None;
-            next.threads[thread].abort();
+            if program.means == Means::Sections {
+                next.threads[thread].abort();
+            }
             found(next);
         }
     }
@@ -155,6 +173,7 @@ impl State {
             if !self.on.contains(&Some(thread)) && !self.threads[usize::from(thread)].has_ended() {
                 let mut next = *self;
                 next.on[cpu] = Some(thread);
+                next.deliver(usize::from(thread));
                 found(next);
             }
         }

@@ -2,16 +2,19 @@
 //!
 //! The machine has two processors, each with a buffer in which its stores wait before others see
 //! them; threads are put on processors, taken off and put on another one; a thread that is taken
-//! off, or that a barrier for sections interrupts, leaves the section that it is in. The threads
+//! off, or that a barrier for sections interrupts, leaves the section that it is in; with signals it
+//! is one that gets a signal, which comes when the thread is put on a processor, when a barrier
+//! interrupts it, or at any moment between. The threads
 //! acquire a lock by force and add 1 to a word, by a load and a store. A store that comes too late
 //! shows as a sum that is too small.
 //!
 //! `machine.rs` is the machine, `program.rs` what the threads do, step by step as in `lock.rs` and
-//! `ticket.rs`. The mistakes are ones that one could make there; each must be found. No stress test
+//! `ticket.rs`, and `signals.rs` what thieves do that send signals, as in the file of that name. The mistakes are ones that one could make there; each must be found. No stress test
 //! finds all of them: the windows are too short.
 
 mod machine;
 mod program;
+mod signals;
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
@@ -23,6 +26,7 @@ use self::machine::State;
 enum Means {
     Sections,
     Flags,
+    Signals,
 }
 
 /// How a thread ends.
@@ -61,6 +65,16 @@ enum Mistake {
     FlagLate,
     /// An owner lowers the flag before its store.
     FlagShort,
+    /// A thief sends no signal.
+    NoSignal,
+    /// A thief looks at the flag without a barrier before.
+    NoFirstBarrier,
+    /// A thief does not make sure that a running owner hears of the signal.
+    NoSecondBarrier,
+    /// A thief exchanges the word for its name first, and sees to the owner's end after that.
+    SwapsFirst,
+    /// A thief that finds a mark takes it for proof that the owner's end was seen to.
+    TrustsMark,
 }
 
 /// A program: how often each thread adds, how it ends, how many names it may use up before it gives
@@ -106,6 +120,8 @@ const SECTIONS: Program = Program {
 };
 
 const FLAGS: Program = Program { means: Means::Flags, moves: 1, ..SECTIONS };
+
+const SIGNALS: Program = Program { means: Means::Signals, moves: 1, ..SECTIONS };
 
 /// The first and second thread are on processors at the start; the third one waits for a place.
 fn programs(base: Program) -> [Program; 3] {
@@ -161,4 +177,18 @@ fn with_flags_each_mistake_is_found() {
     use Mistake::*;
     assert_found(FLAGS, &[NoBarrier, BarrierFirst, TrustsUnsettled]);
     assert_found(FLAGS, &[NoCheck, NoWait, FlagLate, FlagShort]);
+}
+
+#[test]
+fn with_signals_no_store_comes_too_late() {
+    for ending in [Ending::Keeps, Ending::Releases, Ending::ReleasesAll] {
+        assert_sound(Program { ending, ..SIGNALS });
+    }
+}
+
+#[test]
+fn with_signals_each_mistake_is_found() {
+    use Mistake::*;
+    assert_found(SIGNALS, &[NoSignal, NoFirstBarrier, NoSecondBarrier, SwapsFirst, TrustsMark]);
+    assert_found(SIGNALS, &[NoCheck, FlagLate]);
 }

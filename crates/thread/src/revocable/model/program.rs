@@ -2,7 +2,7 @@
 //! that only grow.
 
 use super::machine::{CPUS, Place, State};
-use super::{Ending, Means, Mistake, Program};
+use super::{Ending, Means, Mistake, Program, signals};
 
 /// What became of a step.
 pub(super) enum Step {
@@ -14,7 +14,7 @@ pub(super) enum Step {
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum At {
+pub(super) enum At {
     /// Looks where it is and who owns the lock.
     Look,
     /// Looks at the record of that one, and makes a name.
@@ -27,6 +27,14 @@ enum At {
     Barrier(u8),
     /// Waits for the victim's flag.
     WaitFlag,
+    /// With signals: marks the word, sends a barrier, looks at the flag, sends a signal and another
+    /// barrier, and exchanges the marked word.
+    Mark,
+    FirstBarrier(u8),
+    LookFlag,
+    Send,
+    SecondBarrier(u8),
+    Install,
     Settle,
     /// Loads the word, and looks whether it was the owner then.
     Load,
@@ -46,7 +54,7 @@ enum At {
 
 /// How to take the lock from its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Way {
+pub(super) enum Way {
     Free,
     Here,
     On(u8),
@@ -56,13 +64,13 @@ enum Way {
 /// A thread's registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Thread {
-    at: At,
+    pub(super) at: At,
     adds: u8,
     /// The numbers of its names begin at 1.
     number: u8,
-    name: u8,
-    seen: u8,
-    way: Way,
+    pub(super) name: u8,
+    pub(super) seen: u8,
+    pub(super) way: Way,
     /// The processor that it took itself to be on.
     cpu: u8,
     value: u8,
@@ -88,12 +96,15 @@ impl Thread {
     }
 }
 
+/// Beside a name in the lock's word.
+pub(super) const MARK: u8 = 128;
+
 /// A name is its thread and number.
 fn name(thread: usize, number: u8) -> u8 {
     (thread as u8 + 1) * 8 + number
 }
 
-fn thread_of(name: u8) -> usize {
+pub(super) fn thread_of(name: u8) -> usize {
     usize::from(name / 8) - 1
 }
 
@@ -104,7 +115,8 @@ fn number_of(name: u8) -> u8 {
 /// Takes the next step of `thread`, which is on `cpu`.
 pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usize) -> Step {
     let mistake = program.mistake;
-    let flags = program.means == Means::Flags;
+    let flags = program.means != Means::Sections;
+    let signals = program.means == Means::Signals;
     let mut me = state.threads[thread];
     if !state.has_room(cpu) {
         return Step::Waits;
@@ -121,14 +133,15 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             }
         }
         At::LookRecord => {
-            let (victim, number) = (thread_of(me.seen), number_of(me.seen));
+            let victim = me.seen & !MARK;
+            let (victim, number) = (thread_of(victim), number_of(victim));
             let released = number < state.load(cpu, Place::Floor(victim));
             let settled = state.load(cpu, Place::Settled(victim)) >= number
                 || mistake == Mistake::TrustsUnsettled;
             let (start, bound) = era_of(state.load(cpu, Place::Era(victim)));
             me.way = match bound {
                 _ if released || victim == thread => Way::Free,
-                _ if flags && !settled => {
+                _ if flags && !signals && !settled => {
                     // Looks again, which is of no use until the other one has gone on.
                     me.at = At::Look;
                     state.threads[thread] = me;
@@ -141,7 +154,9 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             if !make_name(state, program, (cpu, thread), &mut me) {
                 return ends(state, thread);
             }
-            if mistake == Mistake::BarrierFirst && !matches!(me.way, Way::Free | Way::Here) {
+            if signals && me.way != Way::Free {
+                me.at = signals::first(me.seen, mistake);
+            } else if mistake == Mistake::BarrierFirst && !matches!(me.way, Way::Free | Way::Here) {
                 me.at = At::Barrier(0);
             }
         }
@@ -192,6 +207,15 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
                 false => At::Settle,
             };
         }
+        At::Mark
+        | At::FirstBarrier(_)
+        | At::LookFlag
+        | At::Send
+        | At::SecondBarrier(_)
+        | At::Install => match signals::step(state, mistake, cpu, &mut me) {
+            Step::Done => {}
+            other => return other,
+        },
         At::WaitFlag => {
             if state.load(cpu, Place::Flag(thread_of(me.seen))) != 0 {
                 return Step::Waits;

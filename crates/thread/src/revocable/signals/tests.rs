@@ -1,8 +1,7 @@
 //! Thieves that send signals, among foreign handlers, blocked signals and forks; and one that sends
 //! none, whom the same test must convict.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -196,7 +195,7 @@ extern "C" fn blocks_it(signal: libc::c_int) {
 }
 
 /// One storm at a time: they share the signals' handlers.
-static STORM: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static STORM: Mutex<()> = Mutex::new(());
 
 /// As [`lost`], while two foreign signals interrupt all the time, each other as well.
 fn lost_in_a_storm(rounds: u64, handler: Foreign) -> u64 {
@@ -301,3 +300,5 @@ fn the_choice_tells_of_signals_by_name_only() {
     let named = std::env::var("LOCKSPAN_REVOCABLE_BACKEND").is_ok_and(|name| name == "signal");
     assert_eq!(choice.backend() == Backend::Signal, named, "{choice}");
 }
+
+mod inside;

@@ -14,18 +14,25 @@ use crate::sync::machine::{AtomicU32, AtomicU64, Ordering};
 struct Known {
     thread: &'static AtomicU32,
     flag: &'static AtomicU64,
+    comes_again: &'static AtomicU32,
 }
 
 thread_local! {
     static KNOWN: Cell<Option<Known>> = const { Cell::new(None) };
 }
 
-/// The calling thread's flag is `flag` from now on, and `thread` the number that it is sent signals
-/// by, in children of a fork too.
-pub(crate) fn follow_thread(thread: &'static AtomicU32, flag: &'static AtomicU64) {
+/// The calling thread's flag is `flag` from now on; `thread` is the number that it is sent signals
+/// by, in children of a fork too; and `comes_again` is 1 while the signal is blocked by ourselves,
+/// and pending, so that it comes before the section goes on.
+pub(crate) fn follow_thread(
+    thread: &'static AtomicU32,
+    flag: &'static AtomicU64,
+    comes_again: &'static AtomicU32,
+) {
     flag.store(0, Ordering::Relaxed);
+    comes_again.store(0, Ordering::Relaxed);
     thread.store(number(), Ordering::Release);
-    KNOWN.set(Some(Known { thread, flag }));
+    KNOWN.set(Some(Known { thread, flag, comes_again }));
 }
 
 /// The calling thread has no flag any more.
@@ -57,13 +64,20 @@ extern "C" fn leave_section(_: libc::c_int, _: *mut libc::siginfo_t, context: *m
     let at = unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
     // SAFETY: as before; nobody else has the context.
     match section::find(unsafe { *at } as usize) {
-        // SAFETY: as before. A section may begin anew at any time: it changes none of its inputs.
-        Place::Inside { start } => unsafe { *at = start as libc::greg_t },
+        Place::Inside { start } => {
+            // SAFETY: as before. A section may begin anew at any time: it changes none of its
+            // inputs.
+            unsafe { *at = start as libc::greg_t };
+            if let Some(known) = KNOWN.get() {
+                known.comes_again.store(0, Ordering::Release);
+            }
+        }
         Place::Behind => {}
         Place::Outside => {
             let Some(known) = KNOWN.get() else { return };
             if known.flag.load(Ordering::Relaxed) != 0 {
-                come_again(context, number());
+                come_again(context);
+                known.comes_again.store(1, Ordering::Release);
             }
         }
     }
@@ -71,12 +85,13 @@ extern "C" fn leave_section(_: libc::c_int, _: *mut libc::siginfo_t, context: *m
 
 /// A section lies below the interrupted frame, which is another signal's handler: the signal is
 /// blocked until that returns, and sent again.
-fn come_again(context: *mut libc::ucontext_t, thread: u32) {
+fn come_again(context: *mut libc::ucontext_t) {
     // SAFETY: as the caller has it from the kernel. Of the mask the kernel has the first 8 bytes.
     let mask: *mut u64 = unsafe { &raw mut (*context).uc_sigmask }.cast();
     // SAFETY: as before; what is written here is the frame's mask when we return to it.
     unsafe { *mask |= 1 << (SIGNAL - 1) };
-    if let Err(error) = send(thread) {
+    // While this handler runs, the signal is blocked in any case.
+    if let Err(error) = send(number()) {
         stop("a thread cannot send itself a signal", &error);
     }
 }

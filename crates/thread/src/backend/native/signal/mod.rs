@@ -34,6 +34,7 @@
 //!   section, and the section goes on later. *Here* the handler knows by the flag that a section
 //!   lies below. It blocks the signal for the rest of the foreign handler and sends it again: the
 //!   kernel delivers it when that returns, to the section, or to the next handler below, and so on.
+//!   It says so (`comes_again`), and a thief need not wait.
 //!   *For the user*: a handler must return. One that jumps out leaves the flag up and our signal
 //!   blocked, and thieves wait until the thread stores again.
 //! - **F4**: a thread has blocked the signal. *Here* a thief looks for that in `/proc`, after the
