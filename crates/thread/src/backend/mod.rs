@@ -36,6 +36,8 @@ mod native;
 #[path = "none.rs"]
 mod native;
 mod regions;
+#[cfg(test)]
+pub(crate) mod sabotage;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 
@@ -43,6 +45,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 pub(crate) use self::latch::Latch;
+#[cfg(test)]
+pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
 };

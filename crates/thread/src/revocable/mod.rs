@@ -94,6 +94,8 @@ mod lock;
 #[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod model;
 mod record;
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod stress;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 mod ticket;
