@@ -7,7 +7,7 @@ mod hostile;
 use std::sync::Arc;
 use std::thread;
 
-use hostile::{Running, disturb, in_a_child, with_every_backend};
+use hostile::{Running, Steps, Worker, disturb, in_a_child, with_every_backend};
 use lockspan_thread::percpu::{Counter, Stack, backend};
 
 const THREADS: u64 = 8;
@@ -21,8 +21,18 @@ fn all_of_this_with_every_backend() {
 fn a_counter_loses_no_addition() {
     const ROUNDS: u64 = 400_000;
     let counter = Arc::new(Counter::new());
-    let add = |counter: Arc<Counter>| move || (0..ROUNDS).for_each(|n| counter.add((n % 7) as i64));
-    disturb((0..THREADS).map(|_| thread::spawn(add(Arc::clone(&counter)))).collect());
+    let workers = (0..THREADS).map(|_| {
+        let counter = Arc::clone(&counter);
+        Worker::spawn(move |steps| {
+            for n in 0..ROUNDS {
+                counter.add((n % 7) as i64);
+                if n % 1_024 == 0 {
+                    steps.step();
+                }
+            }
+        })
+    });
+    disturb(workers.collect());
     let each: u64 = (0..ROUNDS).map(|n| n % 7).sum();
     assert_eq!(counter.sum(), (THREADS * each) as i64);
 }
@@ -41,9 +51,12 @@ fn a_thousand_threads_that_end_at_once_lose_nothing() {
 }
 
 /// Moves tokens in and out, singly and in batches; what it holds at the end it pushes or keeps.
-fn juggle(stack: &Stack<u64>, seed: u64, rounds: u64, mut held: Vec<u64>) -> Vec<u64> {
+fn juggle(stack: &Stack<u64>, seed: u64, mut held: Vec<u64>, steps: &Steps) -> Vec<u64> {
     let mut random = seed | 1;
-    for _ in 0..rounds {
+    for round in 0..if cfg!(debug_assertions) { 100_000 } else { 1_000_000 } {
+        if round % 64 == 0 {
+            steps.step();
+        }
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         match random >> 61 {
             0..=2 => {
@@ -73,10 +86,9 @@ fn a_stack_keeps_every_token_while_others_drain_it() {
     let running = Arc::new(Running::default());
     let workers = (0..THREADS).map(|number| {
         let (stack, kept) = (Arc::clone(&stack), Arc::clone(&kept));
-        thread::spawn(move || {
+        Worker::spawn(move |steps| {
             let tokens = (number * TOKENS..(number + 1) * TOKENS).collect();
-            let rounds = if cfg!(debug_assertions) { 100_000 } else { 2_000_000 };
-            let held = juggle(&stack, number, rounds, tokens);
+            let held = juggle(&stack, number, tokens, steps);
             kept.lock().unwrap().extend(held);
         })
     });

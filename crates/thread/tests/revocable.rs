@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use hostile::{Running, disturb, in_a_child, with_every_backend};
+use hostile::{Running, Worker, disturb, in_a_child, with_every_backend};
 use lockspan_thread::revocable::{Lock, Refused, Revoked, Steal, Word, backend, release_all};
 
 const THREADS: u64 = 6;
@@ -59,9 +59,12 @@ fn all_add(policy: fn(u64) -> Steal) -> (u64, u64) {
     let acquired = Arc::new(AtomicU64::new(0));
     let threads = (0..THREADS).map(|number| {
         let (lock, acquired) = (Arc::clone(&lock), Arc::clone(&acquired));
-        thread::spawn(move || {
+        Worker::spawn(move |steps| {
             let (mut ticket, mut count) = (None, 0);
             for round in 0..ROUNDS {
+                if round % 64 == 0 {
+                    steps.step();
+                }
                 count += add_one(&lock, &mut ticket, round / 64 + number, policy(round));
                 if round % 512 == 511 {
                     // Away with it, so that those get their turn who never steal.

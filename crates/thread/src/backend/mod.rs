@@ -40,6 +40,8 @@ mod native;
 #[path = "none.rs"]
 mod native;
 mod regions;
+#[cfg(test)]
+pub(crate) mod sabotage;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 
@@ -49,6 +51,8 @@ use std::sync::OnceLock;
 pub(crate) use self::latch::Latch;
 #[cfg(feature = "signals")]
 pub(crate) use self::native::signal;
+#[cfg(test)]
+pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
 };
@@ -145,12 +149,6 @@ pub fn backend() -> &'static Choice {
         let wish = std::env::var_os(VARIABLE);
         choose(wish.as_ref().map(|wish| wish.to_string_lossy()).as_deref(), native::try_backend)
     })
-}
-
-/// Makes a backend ready that this process has not chosen.
-#[cfg(all(test, feature = "signals", not(any(miri, lockspan_loom, lockspan_shuttle))))]
-pub(crate) fn try_for_tests(backend: Backend) -> Result<String, String> {
-    native::try_backend(backend)
 }
 
 /// Tries the backends from the best on; `wish` rules out those above the one that it names.

@@ -91,7 +91,7 @@ impl Area {
     }
 }
 
-pub(super) fn try_backend(backend: Backend) -> Result<String, String> {
+pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
     match backend {
         Backend::Plain => Ok("an ordinary lock needs nothing".to_owned()),
         _ => Err("only on Linux, on x86-64, outside of Miri and models".to_owned()),

@@ -38,6 +38,8 @@
 mod counter;
 mod parts;
 mod stack;
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod stress;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 

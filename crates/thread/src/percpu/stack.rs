@@ -290,7 +290,7 @@ impl<T: Item> Stack<T> {
         items
     }
 
-    fn push_words(&self, words: &[u64]) -> usize {
+    pub(super) fn push_words(&self, words: &[u64]) -> usize {
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
         self.by_section(|area| unsafe { area.push_many(self.parts.regions(), words) })
             .unwrap_or_else(|| {
@@ -298,7 +298,7 @@ impl<T: Item> Stack<T> {
             })
     }
 
-    fn pop_words(&self, words: &mut [u64]) -> usize {
+    pub(super) fn pop_words(&self, words: &mut [u64]) -> usize {
         // SAFETY: the regions are this stack's; all others shut the latch first (I3).
         self.by_section(|area| unsafe { area.pop_many(self.parts.regions(), words) })
             .unwrap_or_else(|| self.alone_in(self.without_section(), |part| part.pop(words)))

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::record::{self, CPU_MAX, Name, Record};
 use super::ticket::{Mode, Ticket};
+#[cfg(test)]
+use crate::backend::sabotage::{self, Mistake};
 use crate::backend::{Area, Backend, Latch, backend, barrier, stop_sections, stop_sections_on};
 use crate::spin::Patience;
 use crate::sync::machine::{AtomicU64, Ordering};
@@ -97,7 +99,15 @@ impl<T> Lock<T> {
     /// [`Refused::Held`] if somebody owns it and may keep it; [`Refused::Thread`] if this thread
     /// can own nothing.
     pub fn acquire(&self, steal: Steal) -> Result<Ticket<'_, T>, Refused> {
-        let backend = backend().backend();
+        self.acquire_by(backend().backend(), steal)
+    }
+
+    /// The same by a backend that works. A lock can be had by one backend only.
+    pub(super) fn acquire_by(
+        &self,
+        backend: Backend,
+        steal: Steal,
+    ) -> Result<Ticket<'_, T>, Refused> {
         let mine = record::mine().ok_or(Refused::Thread)?;
         let (mode, name, cpu) = match backend {
             Backend::Rseq => {
@@ -181,6 +191,8 @@ impl<T> Lock<T> {
             if let Some(record) = other.map(Name::record) {
                 barrier();
                 let at_work = || record.section.load(Ordering::Acquire) == self.address();
+                #[cfg(test)]
+                let at_work = || !sabotage::is(Mistake::NoWait) && at_work();
                 while at_work() && !record.is_left_behind() {
                     patience.wait();
                 }

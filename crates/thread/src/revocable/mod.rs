@@ -99,6 +99,8 @@ mod model;
 mod record;
 #[cfg(feature = "signals")]
 mod signals;
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod stress;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 mod ticket;

@@ -10,6 +10,8 @@ use super::record::{Name, Record};
 use super::word::Word;
 #[cfg(feature = "signals")]
 use crate::backend::signal;
+#[cfg(test)]
+use crate::backend::sabotage::{self, Mistake};
 use crate::backend::{Area, Claim, Compared};
 use crate::sync::machine::{Ordering, compiler_fence};
 
@@ -307,12 +309,30 @@ impl<T> Held<'_, T> {
     #[cold]
     #[inline(never)]
     fn by_other_means<R>(self, mode: Mode, work: impl FnOnce() -> R) -> Result<R, Revoked> {
-        let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
+        #[cfg(test)]
+        if sabotage::is(Mistake::NoCheck) {
+            sabotage::dawdle();
+        }
+        let gated = matches!(mode, Mode::Gate);
+        #[cfg(test)]
+        let gated = gated && !sabotage::is(Mistake::NoGate);
+        let _gate = gated.then(|| self.lock.gate().shut());
         // The barrier of a thief makes the flag visible, or the thief's name to the check.
         self.record.section.store(self.lock.address(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        let result = self.check().map(|()| work());
+        let result = self.check_before_work().map(|()| work());
         self.record.section.store(0, Ordering::Release);
+        result
+    }
+
+    fn check_before_work(&self) -> Result<(), Revoked> {
+        #[cfg(test)]
+        if sabotage::is(Mistake::NoCheck) {
+            return Ok(());
+        }
+        let result = self.check();
+        #[cfg(test)]
+        sabotage::dawdle();
         result
     }
 

@@ -1,13 +1,15 @@
 //! A bad neighbourhood for sections: signals, threads that are moved about, forks; and the same
 //! tests again with every backend.
 
-use std::os::unix::thread::JoinHandleExt as _;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Nothing here takes so long unless it is stuck.
+/// Who makes no step for so long is stuck. How long the whole takes is up to the machine: where
+/// threads wait for a lock, and its holder gets a small share of a busy processor, all of them
+/// together are as fast as that share.
 const LIMIT: Duration = Duration::from_secs(60);
 
 static SIGNALS: AtomicU64 = AtomicU64::new(0);
@@ -16,36 +18,79 @@ extern "C" fn count_signal(_: libc::c_int) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Joins `threads` while it sends them signals and moves them from processor to processor.
-pub(crate) fn disturb(threads: Vec<JoinHandle<()>>) {
+/// What a worker has done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Steps(AtomicU64);
+
+impl Steps {
+    /// To be called now and then.
+    pub(crate) fn step(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A thread to be disturbed.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    thread: JoinHandle<()>,
+    /// The kernel's number of the thread, while it runs.
+    number: Arc<AtomicI32>,
+    steps: Arc<Steps>,
+}
+
+impl Worker {
+    pub(crate) fn spawn(work: impl FnOnce(&Steps) + Send + 'static) -> Self {
+        let (number, steps) = (Arc::new(AtomicI32::new(0)), Arc::new(Steps::default()));
+        let (its_number, its_steps) = (Arc::clone(&number), Arc::clone(&steps));
+        let thread = thread::spawn(move || {
+            // SAFETY: a query without side effects.
+            its_number.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+            work(&its_steps);
+            its_number.store(0, Ordering::Relaxed);
+        });
+        Self { thread, number, steps }
+    }
+}
+
+/// Joins `workers` while it sends them signals and moves them from processor to processor.
+///
+/// The signals come at a pace. Each one aborts the section that it meets; if they came faster than
+/// a section takes, with all that the kernel does for a signal, it would never get done. That is
+/// the same with any work: a thread that is always in its handler does nothing else.
+pub(crate) fn disturb(workers: Vec<Worker>) {
     let handler = count_signal as extern "C" fn(libc::c_int);
     // SAFETY: the handler only adds to an atomic.
     unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
-    let start = Instant::now();
+    let (mut last, mut steps) = (Instant::now(), 0);
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     for round in 0.. {
-        if threads.iter().all(JoinHandle::is_finished) {
+        if workers.iter().all(|worker| worker.thread.is_finished()) {
             break;
         }
-        assert!(start.elapsed() < LIMIT, "the threads do not come to an end");
-        for (number, thread) in threads.iter().enumerate() {
-            if thread.is_finished() {
-                continue;
-            }
-            // SAFETY: a thread that was not joined may be named, even after its end.
-            unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR1) };
-            if round % 8 == 0 {
-                pin(thread.as_pthread_t(), (round / 8 + number) % cpus);
+        let now = workers.iter().map(|worker| worker.steps.0.load(Ordering::Relaxed)).sum();
+        if now != steps {
+            (last, steps) = (Instant::now(), now);
+        }
+        assert!(last.elapsed() < LIMIT, "the workers are stuck after {steps} steps");
+        for (nth, worker) in workers.iter().enumerate() {
+            let number = worker.number.load(Ordering::Relaxed);
+            if number != 0 {
+                // By number: of a thread that has just ended the C library would make 0, which
+                // means the caller.
+                // SAFETY: a signal that has a handler, to a thread of this process or to none.
+                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, libc::SIGUSR1) };
+                if round % 8 == 0 {
+                    pin(number, (round / 8 + nth) % cpus);
+                }
             }
         }
-        // A pace, or the signals would be all that the machine does.
         thread::sleep(Duration::from_micros(50));
     }
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    workers.into_iter().for_each(|worker| worker.thread.join().unwrap());
 }
 
 /// Lets a thread run on the nth of the processors that this one may use.
-fn pin(thread: libc::pthread_t, nth: usize) {
+fn pin(number: libc::pid_t, nth: usize) {
     // SAFETY: a set of zeros is an empty set.
     let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is as large as the call is told.
@@ -57,8 +102,8 @@ fn pin(thread: libc::pthread_t, nth: usize) {
     let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the number is below the set's size.
     unsafe { libc::CPU_SET(cpu, &mut one) };
-    // SAFETY: the set is as large as the call is told; the thread was not joined.
-    unsafe { libc::pthread_setaffinity_np(thread, size_of_val(&one), &one) };
+    // SAFETY: the set is as large as the call is told; a thread that has ended is an error.
+    unsafe { libc::sched_setaffinity(number, size_of_val(&one), &one) };
 }
 
 /// Whether `work` is true in a child of this process, which it must be before the limit.
@@ -67,7 +112,9 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> bool) -> bool {
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
         0 => {
-            let code = if work() { 0 } else { 1 };
+            // A panic must not go on into what is a copy of the test's runner.
+            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+            let code = if done.unwrap_or(false) { 0 } else { 1 };
             // SAFETY: this leaves the process.
             unsafe { libc::_exit(code) }
         }

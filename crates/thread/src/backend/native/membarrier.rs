@@ -2,6 +2,9 @@
 
 use std::io::Error;
 
+#[cfg(test)]
+use super::super::sabotage::{self, Mistake};
+
 const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
 const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 const PRIVATE_EXPEDITED_RSEQ: libc::c_int = 1 << 7;
@@ -33,11 +36,19 @@ pub(super) fn register_for_sections() -> Result<(), String> {
 /// After this no section that began before runs on, on any processor, and those that begin later
 /// see what this thread wrote before.
 pub(crate) fn stop_sections() {
+    #[cfg(test)]
+    if sabotaged() {
+        return;
+    }
     must(call(PRIVATE_EXPEDITED_RSEQ, 0, 0));
 }
 
 /// The same for the sections on one processor, which need not be online.
 pub(crate) fn stop_sections_on(cpu: usize) {
+    #[cfg(test)]
+    if sabotaged() {
+        return;
+    }
     match libc::c_int::try_from(cpu) {
         Ok(cpu) => must(call(PRIVATE_EXPEDITED_RSEQ, FLAG_CPU, cpu)),
         Err(_) => stop_sections(),
@@ -46,6 +57,10 @@ pub(crate) fn stop_sections_on(cpu: usize) {
 
 /// A full barrier in every thread of the process, at some moment during the call.
 pub(crate) fn barrier() {
+    #[cfg(test)]
+    if sabotage::is(Mistake::NoFence) {
+        return;
+    }
     must(call(PRIVATE_EXPEDITED, 0, 0));
 }
 
@@ -56,4 +71,14 @@ fn must(result: Result<(), Error>) {
         eprintln!("lockspan: membarrier worked before and now fails: {error}; aborting");
         std::process::abort();
     }
+}
+
+/// Whether there is no barrier for sections, or only one that aborts none.
+#[cfg(test)]
+fn sabotaged() -> bool {
+    if sabotage::is(Mistake::WrongFence) {
+        must(call(PRIVATE_EXPEDITED, 0, 0));
+        return true;
+    }
+    sabotage::is(Mistake::NoFence)
 }

@@ -46,7 +46,7 @@ pub(crate) use self::membarrier::{barrier, stop_sections, stop_sections_on};
 pub(crate) use self::words::Compared;
 
 /// Makes `backend` ready for this process, or says what is missing.
-pub(super) fn try_backend(backend: Backend) -> Result<String, String> {
+pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
     match backend {
         Backend::Rseq => {
             count_forks()?;

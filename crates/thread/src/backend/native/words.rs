@@ -6,6 +6,8 @@
 use core::arch::asm;
 
 use super::super::Claim;
+#[cfg(test)]
+use super::super::sabotage::{self, Mistake};
 use super::area::Area;
 
 /// How a conditional store with a comparison ended.
@@ -42,6 +44,11 @@ impl Area {
     /// whole instructions.
     #[inline]
     pub(crate) unsafe fn store_if(self, claim: Claim, word: *mut u64, value: u64) -> bool {
+        #[cfg(test)]
+        if sabotage::is(Mistake::NoCheck) || sabotage::window() > 0 {
+            // SAFETY: as the caller has promised.
+            return unsafe { self.store_if_late(claim, word, value) };
+        }
         // | interrupted after        | others see | recovery              |
         // |--------------------------|------------|-----------------------|
         // | 1 begin, to 7 jne        | nothing    | from 1: checked again |
@@ -61,6 +68,49 @@ impl Area {
                 end!(),
                 area = in(reg) self.pointer(),
                 cs = out(reg) _,
+                cpu = in(reg) claim.cpu,
+                owner = in(reg) claim.owner,
+                name = in(reg) claim.name,
+                floor = in(reg) claim.floor,
+                word = in(reg) word,
+                value = in(reg) value,
+                lost = label { return false },
+                options(nostack)
+            );
+        }
+        true
+    }
+
+    /// The same, with a long way from the checks to the store; or without any check.
+    ///
+    /// # Safety
+    /// As for [`store_if`](Self::store_if).
+    #[cfg(test)]
+    unsafe fn store_if_late(self, claim: Claim, word: *mut u64, value: u64) -> bool {
+        if sabotage::is(Mistake::NoCheck) {
+            sabotage::dawdle();
+            // SAFETY: an aligned word that lives, as the caller has promised; this is the mistake.
+            unsafe { word.write_volatile(value) };
+            return true;
+        }
+        // | interrupted after         | others see | recovery              |
+        // |---------------------------|------------|-----------------------|
+        // | 1 begin, to 10 jne        | nothing    | from 1: checked again |
+        // | 11 mov                    | the value  | none is needed        |
+        //
+        // SAFETY: as for `store_if`, with one more register spoilt, and a loop that ends.
+        unsafe {
+            asm!(
+                begin!(),
+                checks!(),
+                "mov {cs:e}, {window:e}",
+                "5: dec {cs:e}",
+                "jne 5b",
+                "mov qword ptr [{word}], {value}",
+                end!(),
+                area = in(reg) self.pointer(),
+                cs = out(reg) _,
+                window = in(reg) sabotage::window(),
                 cpu = in(reg) claim.cpu,
                 owner = in(reg) claim.owner,
                 name = in(reg) claim.name,

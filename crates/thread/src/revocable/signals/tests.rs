@@ -20,7 +20,7 @@ const TENURE: u64 = 40;
 
 /// The handler is installed whatever backend this process has chosen.
 fn prepare() {
-    let works = crate::backend::try_for_tests(Backend::Signal);
+    let works = crate::backend::try_backend(Backend::Signal);
     works.unwrap_or_else(|why| panic!("signals do not work here: {why}"));
 }
 
