@@ -23,6 +23,9 @@
 //! assert!(buffer.is_some());
 //! ```
 //!
+//! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
+//! that costs little, and gets a spare one if another thread was stopped in the middle.
+//!
 //! # What is promised
 //!
 //! - Nothing is lost or seen twice, whatever is preempted, moved to another processor or
@@ -37,10 +40,14 @@
 
 mod counter;
 mod parts;
+#[cfg(not(lockspan_loom))]
+mod slot;
 mod stack;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 
 pub use self::counter::Counter;
+#[cfg(not(lockspan_loom))]
+pub use self::slot::Slot;
 pub use self::stack::{Item, Stack};
 pub use crate::backend::{Backend, Choice, backend};
