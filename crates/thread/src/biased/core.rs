@@ -5,9 +5,9 @@ use std::ptr;
 
 use lockspan_park::Deadline;
 
+use super::fences;
 use super::history::History;
 use super::record::Record;
-use super::fences;
 use crate::spin::{Naps, Spin};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 

@@ -2,8 +2,10 @@
 
 #[cfg(not(any(miri, lockspan_loom)))]
 pub(super) use self::kernel::{are_usable, heavy, light};
+#[cfg(all(miri, not(lockspan_loom)))]
+pub(super) use self::symmetric::are_usable;
 #[cfg(any(miri, lockspan_loom))]
-pub(super) use self::symmetric::{are_usable, heavy, light};
+pub(super) use self::symmetric::{heavy, light};
 
 #[cfg(not(any(miri, lockspan_loom)))]
 mod kernel {
@@ -36,6 +38,7 @@ mod kernel {
 mod symmetric {
     use crate::sync::{Ordering, fence};
 
+    #[cfg(not(lockspan_loom))]
     pub(in super::super) fn are_usable() -> bool {
         true
     }

@@ -145,7 +145,7 @@ fn side_by_side(parts: &'static [fn(&World, &Record)], uses: u32) {
 }
 
 #[test]
-fn loom_biased_a_thief_and_the_owner_are_never_in_together() {
+fn loom_biased_rlock_r1_a_thief_and_the_owner_are_never_in_together() {
     side_by_side(
         &[
             |world, me| {
@@ -159,7 +159,7 @@ fn loom_biased_a_thief_and_the_owner_are_never_in_together() {
 }
 
 #[test]
-fn loom_biased_two_thieves_rob_each_other_and_the_owner() {
+fn loom_biased_rlock_r2_two_thieves_rob_each_other_and_the_owner() {
     side_by_side(
         &[
             |world, me| world.one.use_once(me),
@@ -171,7 +171,7 @@ fn loom_biased_two_thieves_rob_each_other_and_the_owner() {
 }
 
 #[test]
-fn loom_biased_a_thief_that_gives_up_leaves_the_owner_in_peace() {
+fn loom_biased_rlock_r3_a_thief_that_gives_up_leaves_the_owner_in_peace() {
     side_by_side(
         &[
             |world, me| {
@@ -190,7 +190,7 @@ fn loom_biased_a_thief_that_gives_up_leaves_the_owner_in_peace() {
 }
 
 #[test]
-fn loom_biased_after_one_gave_up_another_needs_no_barrier() {
+fn loom_biased_rlock_r4_after_one_gave_up_another_needs_no_barrier() {
     side_by_side(
         &[
             |world, me| world.one.use_once(me),
@@ -206,7 +206,7 @@ fn loom_biased_after_one_gave_up_another_needs_no_barrier() {
 }
 
 #[test]
-fn loom_biased_an_owner_of_two_is_robbed_of_the_outer_one_alone() {
+fn loom_biased_rlock_r5_an_owner_of_two_is_robbed_of_the_outer_one_alone() {
     side_by_side(
         &[
             |world, me| {
@@ -226,7 +226,7 @@ fn loom_biased_an_owner_of_two_is_robbed_of_the_outer_one_alone() {
 }
 
 #[test]
-fn loom_biased_who_is_in_another_lock_is_not_waited_for() {
+fn loom_biased_rlock_r6_who_is_in_another_lock_is_not_waited_for() {
     side_by_side(
         &[
             |world, me| {

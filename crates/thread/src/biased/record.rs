@@ -29,21 +29,11 @@ pub(super) struct Record {
     nested: AtomicUsize,
 }
 
-macro_rules! record {
-    ($first:expr) => {
-        Self {
-            first: AtomicUsize::new($first),
-            others: [const { AtomicUsize::new(EMPTY) }; SLOTS - 1],
-            nested: AtomicUsize::new(0),
-        }
-    };
-}
-
 impl Record {
     /// One with empty slots.
     #[cfg(not(lockspan_loom))]
     pub(super) const fn new() -> Self {
-        record!(EMPTY)
+        Self::with_first(EMPTY)
     }
 
     /// One with empty slots; loom's atomics cannot be made at compile time.
@@ -56,7 +46,16 @@ impl Record {
     /// Nobody's: its first slot is never free.
     #[cfg(not(lockspan_loom))]
     pub(super) const fn of_nobody() -> Self {
-        record!(NEVER)
+        Self::with_first(NEVER)
+    }
+
+    #[cfg(not(lockspan_loom))]
+    const fn with_first(first: usize) -> Self {
+        Self {
+            first: AtomicUsize::new(first),
+            others: [const { AtomicUsize::new(EMPTY) }; SLOTS - 1],
+            nested: AtomicUsize::new(0),
+        }
     }
 
     /// Puts `mark` into the first slot, if that is free.

@@ -81,7 +81,7 @@ fn many_are_held_at_once_and_let_go_in_any_order() {
 }
 
 #[test]
-fn a_second_lock_by_the_same_thread_is_noticed_in_every_slot() {
+fn rlock_r7_a_second_lock_by_the_same_thread_is_noticed_in_every_slot() {
     let (one, two) = (biased(1), biased(2));
     let first = one.lock();
     let second = two.lock();
@@ -124,7 +124,7 @@ fn a_bias_outlives_its_thread_and_costs_the_next_one_nothing_but_the_theft() {
 }
 
 #[test]
-fn a_forgotten_guard_keeps_its_lock_and_no_other() {
+fn rlock_r8_a_forgotten_guard_keeps_its_lock_and_no_other() {
     let lock = Box::new(biased(0));
     std::mem::forget(lock.lock());
     assert!(lock.try_lock().is_none());
