@@ -49,3 +49,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/progressive.md")]
 struct Progressive;
+
+/// The examples of `docs/revocable.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/revocable.md")]
+struct Revocable;

@@ -23,6 +23,9 @@
 //! assert!(buffer.is_some());
 //! ```
 //!
+//! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
+//! that costs little, and gets a spare one if another thread was stopped in the middle.
+//!
 //! # What is promised
 //!
 //! - Nothing is lost or seen twice, whatever is preempted, moved to another processor or
@@ -37,6 +40,8 @@
 
 mod counter;
 mod parts;
+#[cfg(not(lockspan_loom))]
+mod slot;
 mod stack;
 #[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod stress;
@@ -44,5 +49,7 @@ mod stress;
 mod tests;
 
 pub use self::counter::Counter;
+#[cfg(not(lockspan_loom))]
+pub use self::slot::Slot;
 pub use self::stack::{Item, Stack};
 pub use crate::backend::{Backend, Choice, backend};

@@ -71,23 +71,28 @@ impl Parts {
 
     /// A part for the calling thread, where threads do not know their processor.
     pub(super) fn of_this_thread(&self) -> usize {
-        thread_local! {
-            static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
-        }
-        static NEXT: Mutex<usize> = Mutex::new(0);
-        let number = NUMBER.try_with(|number| {
-            number.get().unwrap_or_else(|| {
-                // If the lock is held, in a child of a fork for ever, any number is as good.
-                let new = NEXT.try_lock().map_or(0, |mut next| {
-                    *next = next.wrapping_add(1);
-                    *next
-                });
-                number.set(Some(new));
-                new
-            })
-        });
-        number.unwrap_or(0) % self.cpus()
+        number_of_this_thread() % self.cpus()
     }
+}
+
+/// A number of the calling thread's own, in the order in which threads first came.
+pub(super) fn number_of_this_thread() -> usize {
+    thread_local! {
+        static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    static NEXT: Mutex<usize> = Mutex::new(0);
+    let number = NUMBER.try_with(|number| {
+        number.get().unwrap_or_else(|| {
+            // If the lock is held, in a child of a fork for ever, any number is as good.
+            let new = NEXT.try_lock().map_or(0, |mut next| {
+                *next = next.wrapping_add(1);
+                *next
+            });
+            number.set(Some(new));
+            new
+        })
+    });
+    number.unwrap_or(0)
 }
 
 impl Drop for Parts {
