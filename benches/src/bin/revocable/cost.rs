@@ -49,6 +49,7 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
         (methods::OWNED_STORE, methods::STD_MUTEX, 0.25),
         (methods::OWNED_STORE, methods::LOCK_ADD, 1.0),
         (methods::OWNED_ADD, methods::STD_MUTEX, 0.25),
+        (methods::BIASED, methods::STD_MUTEX, 0.15),
         (methods::COUNTER, methods::STD_MUTEX, 0.15),
         (methods::STACK, methods::MUTEX_VEC, 0.35),
     ] {

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_queue::ArrayQueue;
+use lockspan::thread::biased;
 use lockspan::thread::percpu::{Counter, Stack};
 use lockspan::thread::revocable::{Lock, Steal, Ticket, Word};
 use parking_lot_013 as parking_lot;
@@ -21,6 +22,7 @@ pub(crate) const LOCK_ADD: &str = "`lock add`";
 pub(crate) const STD_MUTEX: &str = "std::sync::Mutex";
 pub(crate) const OWNED_STORE: &str = "**owned store** (Rlock, 1 thd)";
 pub(crate) const OWNED_ADD: &str = "**owned add**";
+pub(crate) const BIASED: &str = "**biased::Mutex**";
 pub(crate) const COUNTER: &str = "**percpu::Counter**";
 pub(crate) const STACK: &str = "**percpu::Stack**: push, pop";
 pub(crate) const MUTEX_VEC: &str = "std Mutex<Vec>: push, pop";
@@ -36,6 +38,7 @@ pub(crate) struct Stage {
     parking_lot: Line<parking_lot::Mutex<u64>>,
     locks: [Line<Lock<Word>>; 3],
     counter: Counter,
+    biased: Line<biased::Mutex<u64>>,
     std_vec: Line<Mutex<Vec<u64>>>,
     parking_lot_vec: Line<parking_lot::Mutex<Vec<u64>>>,
     queue: ArrayQueue<u64>,
@@ -51,6 +54,7 @@ impl Default for Stage {
             parking_lot: Line::default(),
             locks: Default::default(),
             counter: Counter::new(),
+            biased: Line::default(),
             std_vec: Line::default(),
             parking_lot_vec: Line::default(),
             queue: ArrayQueue::new(ROOM),
@@ -172,6 +176,7 @@ pub(crate) fn counting(stage: &Stage) -> Vec<Method<'_>> {
             let value = ticket.load(|word| word).expect("nobody steals it");
             ticket.store(|word| word, value.wrapping_add(1)).expect("nobody steals it");
         }),
+        method!(BIASED, let lock = &stage.biased.0 => *lock.lock() += 1),
         method!(COUNTER, let counter = &stage.counter => counter.add(1)),
     ]
 }

@@ -8,10 +8,10 @@ use std::mem;
 use super::lock::{Lock, processor};
 use super::record::{Name, Record};
 use super::word::Word;
-#[cfg(feature = "signals")]
-use crate::backend::signal;
 #[cfg(test)]
 use crate::backend::sabotage::{self, Mistake};
+#[cfg(feature = "signals")]
+use crate::backend::signal;
 use crate::backend::{Area, Claim, Compared};
 use crate::sync::machine::{Ordering, compiler_fence};
 
