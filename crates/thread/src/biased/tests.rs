@@ -133,7 +133,7 @@ fn rlock_r8_a_forgotten_guard_keeps_its_lock_and_no_other() {
     });
     // In the same place, or not.
     let moved = *lock;
-    drop(moved);
+    assert_eq!(moved.into_inner(), 0);
     for _ in 0..20 {
         let next = Box::new(biased(0));
         *next.lock() += 1;
@@ -199,7 +199,7 @@ fn a_thread_without_a_record_takes_the_fair_lock() {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::spawn(move || {
         LATE.with_borrow_mut(|late| *late = Some(Late(sender)));
-        drop(biased(0));
+        assert_eq!(biased(0).into_inner(), 0);
     });
     thread.join().unwrap();
     assert_eq!(receiver.recv(), Ok(20));
