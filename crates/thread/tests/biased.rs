@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use hostile::{Running, disturb, in_a_child, with_every_backend};
+use hostile::{Running, Worker, disturb, in_a_child, with_every_backend};
 use lockspan_thread::biased::{Backend, Mutex, MutexExt as _, backend};
 
 const THREADS: u64 = 6;
@@ -57,7 +57,14 @@ fn a_bias_that_is_taken_all_the_time_loses_no_update() {
             }
         }
     };
-    disturb((0..THREADS).map(|n| thread::spawn(burst(Arc::clone(&lock), n))).collect());
+    let worker = |n| {
+        let work = burst(Arc::clone(&lock), n);
+        Worker::spawn(move |steps| {
+            work();
+            steps.step();
+        })
+    };
+    disturb((0..THREADS).map(worker).collect());
     assert_eq!(lock.lock().0, THREADS * BURSTS * BURST);
 }
 
@@ -74,7 +81,14 @@ fn fresh_locks_are_robbed_before_they_know_better() {
             }
         }
     };
-    disturb((0..THREADS).map(|n| thread::spawn(walk(Arc::clone(&locks), n))).collect());
+    let worker = |n| {
+        let work = walk(Arc::clone(&locks), n);
+        Worker::spawn(move |steps| {
+            work();
+            steps.step();
+        })
+    };
+    disturb((0..THREADS).map(worker).collect());
     let sum: u64 = locks.iter().map(|lock| lock.lock().0).sum();
     assert_eq!(sum, THREADS * LOCKS as u64 * 4 * 40);
     let steals: u32 = locks.iter().map(|lock| lock.steals()).sum();
@@ -134,7 +148,14 @@ fn nested_locks_timeouts_and_panics_lose_no_update() {
         }
     };
     static TOTAL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-    disturb((0..THREADS).map(|n| thread::spawn(storm(Arc::clone(&locks), n))).collect());
+    let worker = |n| {
+        let work = storm(Arc::clone(&locks), n);
+        Worker::spawn(move |steps| {
+            work();
+            steps.step();
+        })
+    };
+    disturb((0..THREADS).map(worker).collect());
     let sum: u64 = locks.iter().map(|lock| lock.lock().0).sum();
     assert_eq!(sum, TOTAL.lock().iter().sum::<u64>());
 }

@@ -7,7 +7,7 @@ mod hostile;
 use std::sync::Arc;
 use std::thread;
 
-use hostile::{Running, disturb, in_a_child, with_every_backend};
+use hostile::{Running, Worker, disturb, in_a_child, with_every_backend};
 use lockspan_thread::percpu::{Slot, backend};
 
 #[test]
@@ -46,7 +46,14 @@ fn threads_that_are_moved_and_stopped_lose_nothing_and_the_limit_holds() {
             thread::yield_now();
         }
     });
-    disturb((0..THREADS).map(|n| thread::spawn(add(Arc::clone(&slots), n))).collect());
+    let worker = |n| {
+        let work = add(Arc::clone(&slots), n);
+        Worker::spawn(move |steps| {
+            work();
+            steps.step();
+        })
+    };
+    disturb((0..THREADS).map(worker).collect());
     running.stop();
     looks.join().unwrap();
     let mut sum = 0;
