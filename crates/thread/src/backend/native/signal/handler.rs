@@ -63,24 +63,18 @@ extern "C" fn leave_section(_: libc::c_int, _: *mut libc::siginfo_t, context: *m
     // SAFETY: the kernel gives a handler with `SA_SIGINFO` the interrupted frame's context.
     let at = unsafe { &raw mut (*context).uc_mcontext.gregs[libc::REG_RIP as usize] };
     // SAFETY: as before; nobody else has the context.
-    match section::find(unsafe { *at } as usize) {
-        Place::Inside { start } => {
-            // SAFETY: as before. A section may begin anew at any time: it changes none of its
-            // inputs.
-            unsafe { *at = start as libc::greg_t };
-            if let Some(known) = KNOWN.get() {
-                known.comes_again.store(0, Ordering::Release);
-            }
-        }
-        Place::Behind => {}
-        Place::Outside => {
-            let Some(known) = KNOWN.get() else { return };
-            if known.flag.load(Ordering::Relaxed) != 0 {
-                come_again(context);
-                known.comes_again.store(1, Ordering::Release);
-            }
-        }
+    let place = section::find(unsafe { *at } as usize);
+    if let Place::Inside { start } = place {
+        // SAFETY: as before. A section may begin anew at any time: it changes none of its inputs.
+        unsafe { *at = start as libc::greg_t };
     }
+    let Some(known) = KNOWN.get() else { return };
+    let is_below = place == Place::Outside && known.flag.load(Ordering::Relaxed) != 0;
+    if is_below {
+        come_again(context);
+    }
+    // Said anew each time: what was said before has come true by now.
+    known.comes_again.store(u32::from(is_below), Ordering::Release);
 }
 
 /// A section lies below the interrupted frame, which is another signal's handler: the signal is

@@ -40,7 +40,8 @@
 //! - **F4**: a thread has blocked the signal. *Here* a thief looks for that in `/proc`, after the
 //!   signal, and waits for the flag if so. The same if somebody has put another handler in place of
 //!   ours. Nothing is lost, but the promise that thieves do not wait is. *For the user*: leave
-//!   `SIGSTKFLT` alone; and fill a mask with `sigfillset` only in threads that own no lock.
+//!   `SIGSTKFLT` alone; fill a mask with `sigfillset` only in threads that own no lock; and let no
+//!   handler allow what its thread has blocked: the thief would trust it.
 //! - **F5**: a second thief took the first one's word that the signal was sent, before it was.
 //!   *Here* there is no such word; each one sends its own.
 //! - **F6**: sequence numbers of 22 bits come again after seconds. *Here* they have 44 bits and a
