@@ -22,8 +22,9 @@
 //! | `thread`  | the kernel's number of the thread, for signals |
 //! | `comes_again` | the signal has come and will come again before a section goes on |
 //!
-//! All but `section` and the last two only grow, and what is said of a name never becomes false. So it does not
-//! matter when a thief reads them, as long as its exchange on the lock's word then finds the name.
+//! All but `section` and the last two only grow, and what is said of a name never becomes false. So
+//! it does not matter when a thief reads them, as long as its exchange on the lock's word then finds
+//! the name.
 
 use std::cell::Cell;
 use std::ptr;

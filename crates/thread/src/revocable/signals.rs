@@ -15,9 +15,9 @@
 //! | S1 | n → n, marked | any thief | S2 |
 //! | S2 | n, marked → m | any thief that has done what stands below since it saw the mark | – |
 //!
-//! Before S2: a barrier in all threads; a look at the flag of n's thread; if it is up for this lock,
-//! a signal to that thread and a second barrier; and where the thread may be holding the signal
-//! back, a wait until the flag is down. `backend/native/signal/mod.rs` has the reasons.
+//! Before S2: a barrier in all threads; a look at the flag of n's thread; if it is up for this
+//! lock, a signal to that thread and a second barrier; and where the thread may be holding the
+//! signal back, a wait until the flag is down. `backend/native/signal/mod.rs` has the reasons.
 //!
 //! - **I5** A marked word never loses its mark but by S2, T1 or T2. So a section that compares it
 //!   fails, and the owner's release as well.

@@ -61,6 +61,7 @@ pub(crate) fn disturb(workers: Vec<Worker>) {
     let handler = count_signal as extern "C" fn(libc::c_int);
     // SAFETY: the handler only adds to an atomic.
     unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+    let process = std::process::id();
     let (mut last, mut steps) = (Instant::now(), 0);
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     for round in 0.. {
@@ -78,7 +79,7 @@ pub(crate) fn disturb(workers: Vec<Worker>) {
                 // By number: of a thread that has just ended the C library would make 0, which
                 // means the caller.
                 // SAFETY: a signal that has a handler, to a thread of this process or to none.
-                unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), number, libc::SIGUSR1) };
+                unsafe { libc::syscall(libc::SYS_tgkill, process, number, libc::SIGUSR1) };
                 if round % 8 == 0 {
                     pin(number, (round / 8 + nth) % cpus);
                 }

@@ -2,15 +2,15 @@
 //!
 //! The machine has two processors, each with a buffer in which its stores wait before others see
 //! them; threads are put on processors, taken off and put on another one; a thread that is taken
-//! off, or that a barrier for sections interrupts, leaves the section that it is in; with signals it
-//! is one that gets a signal, which comes when the thread is put on a processor, when a barrier
-//! interrupts it, or at any moment between. The threads
-//! acquire a lock by force and add 1 to a word, by a load and a store. A store that comes too late
-//! shows as a sum that is too small.
+//! off, or that a barrier for sections interrupts, leaves the section that it is in. With signals
+//! it is one that gets a signal, which comes when the thread is put on a processor, when a barrier
+//! interrupts it, or at any moment between. The threads acquire a lock by force and add 1 to a
+//! word, by a load and a store. A store that comes too late shows as a sum that is too small.
 //!
 //! `machine.rs` is the machine, `program.rs` what the threads do, step by step as in `lock.rs` and
-//! `ticket.rs`, and `signals.rs` what thieves do that send signals, as in the file of that name. The mistakes are ones that one could make there; each must be found. No stress test
-//! finds all of them: the windows are too short.
+//! `ticket.rs`, and `signals.rs` what thieves do that send signals, as in the file of that name.
+//! The mistakes are ones that one could make there; each must be found. No stress test finds all of
+//! them: the windows are too short.
 
 mod machine;
 mod program;
