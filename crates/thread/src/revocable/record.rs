@@ -23,8 +23,8 @@
 //! | `comes_again` | the signal has come and will come again before a section goes on |
 //!
 //! All but `section` and the last two only grow, and what is said of a name never becomes false. So
-//! it does not matter when a thief reads them, as long as its exchange on the lock's word then finds
-//! the name.
+//! it does not matter when a thief reads them, as long as its exchange on the lock's word then
+//! finds the name.
 
 use std::cell::Cell;
 use std::ptr;
