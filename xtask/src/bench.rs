@@ -10,8 +10,8 @@ use crate::command::Cmd;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// The comparison of the progressive locks, which is a program of its own.
-const PROGRESSIVE: &str = "progressive";
+/// Comparisons that are programs of their own: progressive locks, and revocable ones.
+const PROGRAMS: [&str; 2] = ["progressive", "revocable"];
 
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let record = args.value("--record")?;
@@ -19,9 +19,9 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let filter = args.at_most_one()?;
     std::env::set_current_dir(&workspace.root)?;
 
-    if filter.as_deref() == Some(PROGRESSIVE) {
+    if let Some(program) = PROGRAMS.into_iter().find(|name| filter.as_deref() == Some(name)) {
         let mut command = Cmd::new("cargo run --release -p lockspan-benches --bin");
-        command = command.args([PROGRESSIVE, "--"]);
+        command = command.args([program, "--"]);
         if let Some(name) = record {
             command = command.arg("--record").arg(name);
         }

@@ -34,8 +34,9 @@ cargo xtask <command>
       --seed S         with these choices
   bench [FILTER]       compare with other locks; on a quiet machine
   bench progressive    compare the progressive locks instead
+  bench revocable      measure the revocable locks and the data of each processor instead
       --record NAME    keep the results in benches/results/<date>-NAME
-                       (results-progressive/<date>-NAME.md)
+                       (results-progressive/<date>-NAME.md, results-revocable/<date>-NAME.md)
       --readme         copy the newest recorded table into README.md
   help                 this text
 

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `lockspan.h` | `rwlock` | the fair read-write lock |
 //! | `lockspan_plock.h` | `plock` | the three progressive locks |
+//! | `lockspan_rlock.h` | `rlock` | revocable locks |
 //!
 //! A descriptor points to a lock on the heap. Nothing is kept about who holds it, so misuse is
 //! seen where the lock's own state shows it: null, the end of a hold that nobody has, the free of
@@ -16,5 +17,6 @@
 mod descriptor;
 mod misuse;
 mod plock;
+mod rlock;
 mod rwlock;
 mod time;

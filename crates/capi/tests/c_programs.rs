@@ -33,7 +33,7 @@ fn linked(source: &str) -> Command {
 /// The names of all functions that the headers declare, sorted.
 fn declared() -> Vec<String> {
     let mut names = Vec::new();
-    for header in ["lockspan.h", "lockspan_plock.h"] {
+    for header in ["lockspan.h", "lockspan_plock.h", "lockspan_rlock.h"] {
         let text = std::fs::read_to_string(header_dir().join(header)).unwrap();
         // What follows a comment's end, up to the next one's beginning.
         let code: String = text.split("*/").map(|part| part.split("/*").next().unwrap()).collect();
@@ -73,6 +73,28 @@ fn every_function_of_the_progressive_locks_keeps_its_word() {
 #[test]
 fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
     run_well(&mut linked("plock_load.c"));
+}
+
+#[test]
+fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
+    for backend in ["rseq", "membarrier", "plain"] {
+        run_well(linked("rlock.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
+    }
+}
+
+#[test]
+fn misuse_of_a_revocable_lock_is_one_line_and_an_abort() {
+    let program = linked("rlock_misuse.c");
+    let of_tickets = ["store_64", "add_64", "load_64", "compare_and_store_64", "release"];
+    for name in of_tickets {
+        let name = format!("lockspan_rlock_{name}");
+        ends_with(&program, &["null", &name], &format!("{name}: the ticket is null"));
+    }
+    for name in ["free", "lock", "cancel", "peek_64"] {
+        let name = format!("lockspan_rlock_{name}");
+        ends_with(&program, &["null", &name], &format!("{name}: the descriptor is null"));
+    }
+    ends_with(&program, &["free_with_ticket"], "lockspan_rlock_free: the lock has tickets");
 }
 
 #[test]

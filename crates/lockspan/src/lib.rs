@@ -31,7 +31,9 @@
 //! With the feature `redis`, which is there unless it is switched off, [`connect`] takes `redis://`
 //! and its relatives too: locks on a Redis that is already there.
 //!
-//! With the feature `serde`, a lock is serialized as the value inside it.
+//! With the feature `serde`, a lock is serialized as the value inside it. With the feature
+//! `signals` revocable locks have one more [backend](thread::revocable::backend), for those who
+//! name it.
 #![forbid(unsafe_code)]
 
 pub use lockspan_client::*;
@@ -48,3 +50,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/progressive.md")]
 struct Progressive;
+
+/// The examples of `docs/revocable.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/revocable.md")]
+struct Revocable;

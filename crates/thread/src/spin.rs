@@ -95,3 +95,25 @@ impl Patience {
         }
     }
 }
+
+/// Sleeps for another thread that may take its time: longer and longer, up to a millisecond.
+#[derive(Debug)]
+pub(crate) struct Naps {
+    next: Duration,
+}
+
+impl Naps {
+    const LONGEST: Duration = Duration::from_millis(1);
+
+    pub(crate) fn new() -> Self {
+        Self { next: Duration::from_micros(20) }
+    }
+
+    pub(crate) fn nap(&mut self) {
+        if MODEL {
+            return thread::yield_now();
+        }
+        std::thread::sleep(self.next);
+        self.next = (self.next * 2).min(Self::LONGEST);
+    }
+}

@@ -119,8 +119,11 @@ fn tests(workspace: &Workspace) -> Result<Done> {
 }
 
 fn features(_: &Workspace) -> Result<Done> {
-    Cmd::new("cargo test -p lockspan-thread --features serde").run()?;
-    passed("lockspan-thread with serde")
+    Cmd::new("cargo test -p lockspan-thread --features serde,signals").run()?;
+    Cmd::new("cargo clippy -p lockspan-thread --all-targets --features serde,signals")
+        .args(["--", "-D", "warnings"])
+        .run()?;
+    passed("lockspan-thread with serde and signals")
 }
 
 fn loom(workspace: &Workspace) -> Result<Done> {
@@ -205,6 +208,7 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
         .run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin progressive -- --smoke").run()?;
+    Cmd::new("cargo run --release -p lockspan-benches --bin revocable -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin service -- --smoke").run()?;
     Cmd::new("cargo run --release -p lockspan-benches --bin redis -- --smoke")
         .env("LOCKSPAN_PYTHON", workspace.python())

@@ -64,7 +64,7 @@ impl Report {
     }
 
     /// Prints it too, so that a long run shows where it is.
-    fn put(&mut self, line: &str) {
+    pub(crate) fn put(&mut self, line: &str) {
         println!("{line}");
         self.text.push_str(line);
         self.text.push('\n');

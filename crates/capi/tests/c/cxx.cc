@@ -1,6 +1,7 @@
 // The headers from C++.
 #include "lockspan.h"
 #include "lockspan_plock.h"
+#include "lockspan_rlock.h"
 
 int main() {
     lt_rwlock_t *lock = lt_rwlock_new();
@@ -25,4 +26,12 @@ int main() {
     lockspan_plock_claim_alone_to_claim(claim);
     lockspan_plock_claim_claim_done(claim);
     lockspan_plock_claim_free(claim);
+
+    lockspan_rlock_t *revocable = lockspan_rlock_new(1);
+    lockspan_rlock_ticket_t *ticket;
+    if (lockspan_rlock_lock(revocable, LOCKSPAN_RLOCK_FORCE, &ticket) == 0) {
+        lockspan_rlock_add_64(ticket, 0, 1);
+        lockspan_rlock_release(ticket);
+    }
+    lockspan_rlock_free(revocable);
 }

@@ -74,6 +74,12 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
+    /// Whether somebody is in line, or is about to be.
+    #[cfg(not(lockspan_loom))]
+    pub(crate) fn is_waited_for(&self) -> bool {
+        has(self.state.load(Ordering::Relaxed), QUEUED)
+    }
+
     /// T1. Waits for a read hold.
     #[inline]
     pub(super) fn read(&self) {

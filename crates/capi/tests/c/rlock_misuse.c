@@ -1,0 +1,29 @@
+/* Does the misuse that its argument names; must not come back from it.
+
+   rlock_misuse null FUNCTION   calls it with a null descriptor or ticket
+   rlock_misuse CASE            see below */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+
+#include "check.h"
+#include "lockspan_rlock.h"
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (argc > 2) {
+        void *found = dlsym(RTLD_DEFAULT, argv[2]);
+        CHECK(found != NULL, 1);
+        ((int (*)(void *, size_t, void *, size_t))found)(NULL, 0, NULL, 0);
+        return 0;
+    }
+    if (strcmp(what, "free_with_ticket") == 0) {
+        lockspan_rlock_ticket_t *ticket;
+        lockspan_rlock_t *lock = lockspan_rlock_new(1);
+        CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &ticket), 0);
+        CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);
+        lockspan_rlock_free(lock);
+    }
+    fprintf(stderr, "no such case: %s\n", what);
+    return 2;
+}

@@ -1,0 +1,183 @@
+//! What the operating system gives to [`percpu`](crate::percpu) and
+//! [`revocable`](crate::revocable), found out once.
+//!
+//! | backend      | needs                    | per-processor data | revocable locks               |
+//! |--------------|--------------------------|--------------------|-------------------------------|
+//! | `rseq`       | Linux 5.10, x86-64       | plain stores       | plain stores, nobody waits    |
+//! | `signal`     | the same, and a feature  | a lock a part      | plain stores, nobody waits    |
+//! | `membarrier` | Linux 4.14, x86-64       | a lock a part      | plain stores, a thief waits   |
+//! | `plain`      | nothing                  | a lock a part      | a lock an operation           |
+//!
+//! On other systems and processors, and under Miri and in models, `plain` is the only one.
+//!
+//! The best one that works is taken when something first asks. `rseq` counts as working after a
+//! self-test: a thread sits in a section while another sends the barrier, and the section must be
+//! gone when the barrier returns. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set
+//! to a name of the table before that moment, rules out what stands above the named one.
+//!
+//! `signal` is there with the feature `signals` alone, and chosen only if it is named: it takes a
+//! signal of the process for itself. `native/signal/mod.rs` tells what that means.
+//!
+//! # Fork
+//!
+//! Registrations of the kernel are inherited. A child counts itself ([`forks`]), and what another
+//! thread of the parent had latched counts as open in it: see [`Latch`].
+
+mod latch;
+#[cfg(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(any(miri, lockspan_loom, lockspan_shuttle))
+))]
+mod native;
+#[cfg(not(all(
+    target_os = "linux",
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(any(miri, lockspan_loom, lockspan_shuttle))
+)))]
+#[path = "none.rs"]
+mod native;
+mod regions;
+#[cfg(test)]
+pub(crate) mod sabotage;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+
+use std::fmt;
+use std::sync::OnceLock;
+
+pub(crate) use self::latch::Latch;
+#[cfg(feature = "signals")]
+pub(crate) use self::native::signal;
+#[cfg(test)]
+pub(crate) use self::native::try_backend;
+pub(crate) use self::native::{
+    Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
+};
+pub(crate) use self::regions::{APART, Claim, ITEMS, LATCH, LENGTH, Outcome, Regions};
+
+/// The variable that chooses a backend.
+const VARIABLE: &str = "LOCKSPAN_REVOCABLE_BACKEND";
+
+/// How exclusion is had without interlocked instructions, if at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// An ordinary lock.
+    Plain,
+    /// Barriers that the kernel runs in other threads.
+    Membarrier,
+    /// Signals to owners, and such barriers. With the feature `signals`, and only if it is named.
+    #[cfg(feature = "signals")]
+    Signal,
+    /// Restartable sequences, and barriers that abort them.
+    Rseq,
+}
+
+impl Backend {
+    /// The best one first.
+    const ALL: &[Self] = &[
+        Self::Rseq,
+        #[cfg(feature = "signals")]
+        Self::Signal,
+        Self::Membarrier,
+        Self::Plain,
+    ];
+
+    /// Its name, as the environment variable has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Membarrier => "membarrier",
+            #[cfg(feature = "signals")]
+            Self::Signal => "signal",
+            Self::Rseq => "rseq",
+        }
+    }
+
+    /// Whether it is taken only by those who name it.
+    fn must_be_named(self) -> bool {
+        match self {
+            #[cfg(feature = "signals")]
+            Self::Signal => true,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The backend that this process uses, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    backend: Backend,
+    reason: String,
+}
+
+impl Choice {
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// Why it was chosen, and why not a better one.
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.backend, self.reason)
+    }
+}
+
+/// The backend that this process uses. The first call finds it out, which takes some milliseconds
+/// and, for the self-test, a thread: call it at the start of a program that minds.
+pub fn backend() -> &'static Choice {
+    static CHOICE: OnceLock<Choice> = OnceLock::new();
+    CHOICE.get_or_init(|| {
+        let wish = std::env::var_os(VARIABLE);
+        choose(wish.as_ref().map(|wish| wish.to_string_lossy()).as_deref(), native::try_backend)
+    })
+}
+
+/// Tries the backends from the best on; `wish` rules out those above the one that it names.
+fn choose(wish: Option<&str>, works: impl Fn(Backend) -> Result<String, String>) -> Choice {
+    let mut reasons = Vec::new();
+    let mut best = Backend::Rseq;
+    if let Some(wish) = wish.filter(|wish| !wish.is_empty()) {
+        match Backend::ALL.iter().find(|backend| backend.name() == wish) {
+            Some(&backend) => {
+                reasons.push(format!("{VARIABLE}={wish}"));
+                best = backend;
+            }
+            None => {
+                let names: Vec<_> = Backend::ALL.iter().map(|backend| backend.name()).collect();
+                let names = names.join(", ");
+                reasons.push(format!("{VARIABLE}={wish} is ignored: it is none of {names}"));
+            }
+        }
+    }
+    let may_be =
+        |backend: &Backend| *backend <= best && (*backend == best || !backend.must_be_named());
+    for backend in Backend::ALL.iter().copied().filter(may_be) {
+        match works(backend) {
+            Ok(how) => {
+                reasons.push(how);
+                return Choice { backend, reason: reasons.join("; ") };
+            }
+            Err(why_not) => reasons.push(format!("no {backend}: {why_not}")),
+        }
+    }
+    Choice { backend: Backend::Plain, reason: reasons.join("; ") }
+}

@@ -1,0 +1,244 @@
+//! The transitions, for any record and any fair lock, so that the models can choose both.
+
+use std::fmt;
+use std::ptr;
+
+use lockspan_park::Deadline;
+
+use super::fences;
+use super::history::History;
+use super::record::Record;
+use crate::spin::{Naps, Spin};
+use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+
+/// The lock that all but the owner of the bias take.
+///
+/// # Safety
+/// Between `lock` or `try_lock`, if they return true, and `unlock` nobody else gets true; and what
+/// was done before an `unlock` is visible after.
+pub(super) unsafe trait Fair {
+    /// Waits until `deadline`; false if that passed first.
+    fn lock(&self, deadline: Option<Deadline>) -> bool;
+    fn try_lock(&self) -> bool;
+    /// # Safety
+    /// The caller has it.
+    unsafe fn unlock(&self);
+    fn is_locked(&self) -> bool;
+    /// Whether somebody waits for it.
+    fn has_waiters(&self) -> bool;
+}
+
+/// Why a lock cannot be had by its bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum No {
+    /// There is none for this thread, or there is no slot left.
+    Bias,
+    /// This thread holds the lock.
+    Mine,
+}
+
+/// How long somebody waits for the owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Wait {
+    Not,
+    Until(Option<Deadline>),
+}
+
+/// In `owner`: the bias is being taken back.
+const REVOKING: usize = 1;
+
+/// The lock without its data. The module has the meaning of the words.
+pub(super) struct Core<F> {
+    owner: AtomicPtr<Record>,
+    fair: F,
+    /// How often a bias was taken back.
+    steals: AtomicU32,
+    /// Belongs to who holds `fair`.
+    history: UnsafeCell<History>,
+}
+
+// SAFETY: the history belongs to who holds the fair lock; the pointers are to records, which only
+// have atomics.
+unsafe impl<F: Sync> Sync for Core<F> {}
+// SAFETY: as before.
+unsafe impl<F: Send> Send for Core<F> {}
+
+impl<F> fmt::Debug for Core<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("is_biased", &self.is_biased()).finish_non_exhaustive()
+    }
+}
+
+impl<F> Core<F> {
+    /// Without bias, around an unlocked fair lock.
+    #[cfg(not(lockspan_loom))]
+    pub(super) const fn new(fair: F) -> Self {
+        Self {
+            owner: AtomicPtr::new(ptr::null_mut()),
+            fair,
+            steals: AtomicU32::new(0),
+            history: UnsafeCell::new(History::new()),
+        }
+    }
+
+    /// Without bias; loom's atomics cannot be made at compile time.
+    #[cfg(lockspan_loom)]
+    pub(super) fn new(fair: F) -> Self {
+        Self {
+            owner: AtomicPtr::new(ptr::null_mut()),
+            fair,
+            steals: AtomicU32::new(0),
+            history: UnsafeCell::new(History::new()),
+        }
+    }
+
+    /// Whether some thread has the bias.
+    pub(super) fn is_biased(&self) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        !owner.is_null() && owner.addr() & REVOKING == 0
+    }
+
+    /// How often a bias was taken back.
+    pub(super) fn steals(&self) -> u32 {
+        self.steals.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn is_biased_to(&self, me: &Record) -> bool {
+        ptr::eq(self.owner.load(Ordering::Relaxed), me)
+    }
+
+    /// What stands for this lock in a slot: its address, which is even and not 0.
+    #[inline]
+    fn mark(&self) -> usize {
+        ptr::from_ref(&self.owner).addr()
+    }
+
+    /// T1 with the first slot; false if that is not free, or the bias is not this thread's.
+    #[inline]
+    pub(super) fn enter(&self, me: &Record) -> bool {
+        if !me.fill_first(self.mark()) {
+            return false;
+        }
+        fences::light();
+        let is_mine = self.is_biased_to(me);
+        if !is_mine {
+            me.empty_first();
+        }
+        is_mine
+    }
+
+    /// T1 with another slot, as the first one is not to be had.
+    pub(super) fn enter_other(&self, me: &Record) -> Result<usize, No> {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if !ptr::eq(owner.map_addr(|addr| addr & !REVOKING), me) {
+            return Err(No::Bias);
+        }
+        if me.has(self.mark()) {
+            return Err(No::Mine);
+        }
+        let at = me.fill_other(self.mark()).ok_or(No::Bias)?;
+        fences::light();
+        if self.is_biased_to(me) {
+            return Ok(at);
+        }
+        me.empty_other(at);
+        Err(No::Bias)
+    }
+
+    /// Waits until no slot of `record` has the mark; false if `deadline` passed first.
+    fn wait_for(&self, record: &Record, deadline: Option<Deadline>) -> bool {
+        let (mut spin, mut naps) = (Spin::for_a_section(), Naps::new());
+        while record.has(self.mark()) {
+            if spin.again() {
+                continue;
+            }
+            if deadline.is_some_and(|deadline| deadline.passed()) {
+                return false;
+            }
+            naps.nap();
+        }
+        true
+    }
+}
+
+impl<F: Fair> Core<F> {
+    /// Whether somebody holds it.
+    pub(super) fn is_locked(&self) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        let owner = owner.map_addr(|addr| addr & !REVOKING);
+        // SAFETY: I6: a record that a lock may name is never freed.
+        let is_used = unsafe { owner.as_ref() }.is_some_and(|record| record.has(self.mark()));
+        is_used || self.fair.is_locked()
+    }
+
+    /// Takes the fair lock, and the bias back if somebody has it; false if `wait` was not enough.
+    pub(super) fn lock_fair(&self, me: Option<&Record>, wait: Wait) -> bool {
+        if !self.fair.try_lock() {
+            let Wait::Until(deadline) = wait else { return false };
+            if !self.fair.lock(deadline) {
+                return false;
+            }
+        }
+        if self.owner.load(Ordering::Relaxed).is_null() {
+            return true;
+        }
+        let is_alone = self.end_bias(me, wait);
+        if !is_alone {
+            // SAFETY: taken above.
+            unsafe { self.fair.unlock() };
+        }
+        is_alone
+    }
+
+    /// T4 and T5, by who holds the fair lock; false if the owner is still in.
+    #[cold]
+    fn end_bias(&self, me: Option<&Record>, wait: Wait) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        let is_revoking = owner.addr() & REVOKING != 0;
+        // SAFETY: I6: a record that a lock may name is never freed.
+        let record = unsafe { owner.map_addr(|addr| addr & !REVOKING).as_ref() };
+        let Some(record) = record else { return true };
+        // What this thread itself does not do needs no barrier to be seen.
+        if !me.is_some_and(|me| ptr::eq(me, record)) {
+            if matches!(wait, Wait::Not) && record.has(self.mark()) {
+                return false;
+            }
+            if !is_revoking {
+                self.owner.store(owner.map_addr(|addr| addr | REVOKING), Ordering::Relaxed);
+                fences::heavy();
+                self.steals.store(self.steals().wrapping_add(1), Ordering::Relaxed);
+                self.with_history(History::stolen);
+            }
+        }
+        let is_out = match wait {
+            Wait::Not => !record.has(self.mark()),
+            Wait::Until(deadline) => self.wait_for(record, deadline),
+        };
+        if is_out {
+            self.owner.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+        is_out
+    }
+
+    /// Gives the fair lock back, and the bias to this thread if it has earned it (T3).
+    ///
+    /// # Safety
+    /// The caller has the fair lock, and found the owner to be out.
+    pub(super) unsafe fn leave_fair(&self, me: Option<&Record>) {
+        let has_earned = self.with_history(|history| history.used(me));
+        if let Some(me) = me.filter(|_| has_earned && !self.fair.has_waiters()) {
+            self.with_history(History::given);
+            me.forget(self.mark());
+            self.owner.store(ptr::from_ref(me).cast_mut(), Ordering::Relaxed);
+        }
+        // SAFETY: the caller has it.
+        unsafe { self.fair.unlock() };
+    }
+
+    /// Only for who holds the fair lock.
+    fn with_history<R>(&self, f: impl FnOnce(&mut History) -> R) -> R {
+        // SAFETY: the caller holds the fair lock, to which the history belongs.
+        self.history.with_mut(|history| f(unsafe { &mut *history }))
+    }
+}

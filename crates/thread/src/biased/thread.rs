@@ -1,0 +1,65 @@
+//! The calling thread's record.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+
+use super::record::Record;
+
+/// For threads that have none: never free, and never written.
+static NOBODY: Record = Record::of_nobody();
+
+/// Records of threads that have ended. Only ever tried: a fork may leave it locked.
+static FREE: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// The record whose first slot may be tried. Has no destructor, so that it can be read at any
+    /// time and at no price.
+    static FIRST: Cell<&'static Record> = const { Cell::new(&NOBODY) };
+    static MINE: Cell<Option<&'static Record>> = const { Cell::new(None) };
+    static AT_THE_END: GiveBack = const { GiveBack };
+}
+
+/// The record whose first slot the calling thread may try: its own, or nobody's.
+#[inline]
+pub(super) fn first() -> &'static Record {
+    FIRST.get()
+}
+
+/// Another slot than the first of the thread's record was filled, or emptied: the first one is not
+/// to be tried meanwhile.
+pub(super) fn has_nested(mine: &'static Record) {
+    FIRST.set(if mine.is_nested() { &NOBODY } else { mine });
+}
+
+/// The calling thread's record, made if there is none; none if the thread is about to end.
+pub(super) fn mine() -> Option<&'static Record> {
+    MINE.get().or_else(make)
+}
+
+#[cold]
+fn make() -> Option<&'static Record> {
+    AT_THE_END.try_with(|_| {}).ok()?;
+    let free = FREE.try_lock().ok().and_then(|mut free| free.pop());
+    let record = free.unwrap_or_else(|| Box::leak(Box::new(Record::new())));
+    MINE.set(Some(record));
+    FIRST.set(record);
+    Some(record)
+}
+
+/// Gives the record back when the thread ends.
+#[derive(Debug)]
+struct GiveBack;
+
+impl Drop for GiveBack {
+    fn drop(&mut self) {
+        // If some guard is left, in another thread-local value or forgotten, the record stays with
+        // this thread for good.
+        if let Some(record) = MINE.get().filter(|record| record.is_empty()) {
+            FIRST.set(&NOBODY);
+            MINE.set(None);
+            if let Ok(mut free) = FREE.try_lock() {
+                free.push(record);
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Data of each processor, changed by plain stores.
+//!
+//! # When to use it
+//!
+//! When many threads change one thing so often that its cache line is what they wait for: a
+//! counter, the free list of an allocator. Most of the gain comes from the split into one part a
+//! processor; the rest from leaving out the interlocked instruction, which a part needs none of,
+//! because the kernel aborts a change that is interrupted. Reading the whole is slow, and a moment
+//! when all parts are looked at does not exist: [`Counter::sum`] adds up what it finds.
+//!
+//! ```
+//! use lockspan_thread::percpu::{Counter, Stack};
+//!
+//! let hits = Counter::new();
+//! hits.add(2);
+//! hits.add(-1);
+//! assert_eq!(hits.sum(), 1);
+//!
+//! let spare: Stack<Box<[u8; 64]>> = Stack::with_capacity(32);
+//! spare.push(Box::new([0; 64])).expect("a new stack is not full");
+//! // Another processor's part is reached by `drain`; this thread may have moved meanwhile.
+//! let buffer = spare.pop().or_else(|| spare.drain_all().pop());
+//! assert!(buffer.is_some());
+//! ```
+//!
+//! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
+//! that costs little, and gets a spare one if another thread was stopped in the middle.
+//!
+//! # What is promised
+//!
+//! - Nothing is lost or seen twice, whatever is preempted, moved to another processor or
+//!   interrupted by a signal, and whatever processors come and go: there is a part for each one
+//!   that the machine can have.
+//! - A change by a thread is seen by whoever learns of it by other means, as with any store.
+//! - In the child of a fork everything goes on, even if another thread of the parent was at work.
+//!   Only a fork while another thread makes the first counter or stack of the process, or asks for
+//!   the [`backend`], is too early. A child of `vfork` must not touch any of this.
+//! - [`backend`] says whether all this is had without locks. Where it is not, a part has a lock,
+//!   and threads are spread over the parts by the order in which they first came.
+
+mod counter;
+mod parts;
+#[cfg(not(lockspan_loom))]
+mod slot;
+mod stack;
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod stress;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+
+pub use self::counter::Counter;
+#[cfg(not(lockspan_loom))]
+pub use self::slot::Slot;
+pub use self::stack::{Item, Stack};
+pub use crate::backend::{Backend, Choice, backend};

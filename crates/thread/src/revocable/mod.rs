@@ -1,0 +1,120 @@
+//! Ownership for many plain stores, which anybody may take away.
+//!
+//! # When to use it
+//!
+//! When a thread changes something very often, and others seldom have to: a thread acquires the
+//! lock once, keeps the [`Ticket`], and each store costs little more than the store. It has no need
+//! to release the lock: whoever wants it takes it, at once, even from a thread that does not run;
+//! the robbed one learns of it from its next operation. So the lock protects single words. What
+//! takes several stores must be sound after each of them. For data that one wants to borrow,
+//! [`fair`](crate::fair) is the right lock.
+//!
+//! ```
+//! use lockspan_thread::revocable::{Lock, Revoked, Steal, Word};
+//!
+//! #[derive(Default)]
+//! struct Arena {
+//!     used: Word,
+//! }
+//!
+//! let arena = Lock::new(Arena::default());
+//! let ticket = arena.acquire(Steal::Never)?;
+//! ticket.add(|arena| &arena.used, 64)?;
+//! assert_eq!(ticket.load(|arena| &arena.used), Ok(64));
+//!
+//! // Somebody else, here the same thread, takes it.
+//! let thief = arena.acquire(Steal::Force)?;
+//! assert_eq!(ticket.store(|arena| &arena.used, 0), Err(Revoked));
+//! assert_eq!(thief.load(|arena| &arena.used), Ok(64));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # The word
+//!
+//! 0, or the name of an acquisition; `record.rs` explains names and what is known about them. An
+//! acquisition is bound to the processor that its thread was on, and its stores happen only there;
+//! if the thread has moved, its next store binds it anew, under a new name.
+//!
+//! | word | record of the name | who may store |
+//! |------|--------------------|---------------|
+//! | 0 | – | nobody |
+//! | n | not settled | victims of n whose sections are not over yet; n waits for that |
+//! | n | settled, bound to c | n's thread, in a section on c |
+//! | n | released, or left behind by a fork | nobody |
+//! | n, marked | – | nobody, once the signal has come: see `signals.rs` |
+//!
+//! # Invariants
+//!
+//! - **I1** A section stores only if the word is its name and the processor the name's, and no
+//!   interruption lies between these checks and the store.
+//! - **I2** The word changes by interlocked exchanges alone, each of which names what it replaces.
+//!   No name comes twice, so an exchange proves that nobody has owned the lock in between.
+//! - **I3** When a name has settled, no section of another name under this lock is at work, nor
+//!   will one store. [`acquire`](Lock::acquire) returns after that.
+//! - **I4** Only a settled name is released, or followed to another processor.
+//!
+//! # Transitions
+//!
+//! | id | word | call | needs | then, before it settles |
+//! |----|------|------|-------|-------------------------|
+//! | T1 | 0 → m | acquire | – | nothing (I4) |
+//! | T2 | n → m | acquire | n released, left behind, or of this thread | nothing (I4) |
+//! | T3 | n → m | `Local`, `Force` | n settled and bound here | nothing: see below |
+//! | T4 | n → m | `Force` | – | barrier that aborts sections: see below |
+//! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
+//! | T6 | n → 0 | release, drop | – | – |
+//! | T7 | n → m | store by a thread that moved | n is the ticket's | nothing: n was its own |
+//!
+//! The backend `signal` has T1, T2, T6 and steps of its own, in `signals.rs`.
+//!
+//! T3 exchanges the word on the processor that n is bound to: n's thread is elsewhere, or was
+//! interrupted there, and then leaves the section that it may be in.
+//!
+//! T4 sends its barrier to n's processor; to all of them if that is not known, or if n has not
+//! settled: then n's thread may not yet have sent its own barrier, so that whom it robbed may still
+//! be in a section anywhere.
+//!
+//! # Orderings
+//!
+//! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record
+//! are stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows
+//! them in order, and who acquires sees those of all owners before: by T1 and T2 as it saw the
+//! release, by T3 as both ran on one processor, by T4 and T5 as the barrier is the victim's too.
+//!
+//! # Progress
+//!
+//! With sections nobody waits for anybody: `Force` ends after one barrier, however long the owner
+//! sleeps. Two threads that force the lock from each other all the time get little done; give the
+//! owner some time, or use another lock. Without sections (see [`backend`]) a thief waits for the
+//! end of the one store that the owner may be at, or of the acquisition.
+//!
+//! # Signals and forks
+//!
+//! A handler of a signal may interrupt anything here, but must not use any of it. In the child of a
+//! fork, tickets of the thread that forked go on; locks that other threads own are free.
+
+mod lock;
+#[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod model;
+mod record;
+#[cfg(feature = "signals")]
+mod signals;
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod stress;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+mod ticket;
+mod word;
+
+pub use self::lock::{Lock, Refused, Steal};
+pub use self::ticket::{Revoked, Ticket};
+pub use self::word::Word;
+pub use crate::backend::{Backend, Choice, backend};
+
+/// Releases everything that this thread owns, at once and however much that is: all its tickets are
+/// revoked.
+pub fn release_all() {
+    if let Some(record) = record::mine_already() {
+        record.release_all();
+    }
+}

@@ -1,0 +1,246 @@
+//! What a lock's word means: names, and the records of the threads that made them.
+//!
+//! ```text
+//!  63   62              44 43                                  0
+//! ┌────┬──────────────────┬─────────────────────────────────────┐
+//! │mark│  record, from 1  │  number of the acquisition, from 1  │
+//! └────┴──────────────────┴─────────────────────────────────────┘
+//! ```
+//!
+//! The mark is no part of the name, and set by the backend `signal` alone: see `signals.rs`.
+//!
+//! A record belongs to one thread at a time and goes to another one when that ends. Its numbers go
+//! on from there: no name comes twice. It is never freed, as a lock may name it at any time.
+//!
+//! | field     | what its thread says of its names |
+//! |-----------|------------------------------------|
+//! | `era`     | from this number on they are bound to this processor |
+//! | `settled` | up to this one, nobody named before under the same lock is still at work |
+//! | `floor`   | those below this name are released |
+//! | `section` | the lock that it may be storing under, where the kernel has no sections |
+//! | `forks`   | if it lags behind, the thread is not in this process |
+//! | `thread`  | the kernel's number of the thread, for signals |
+//! | `comes_again` | the signal has come and will come again before a section goes on |
+//!
+//! All but `section` and the last two only grow, and what is said of a name never becomes false. So
+//! it does not matter when a thief reads them, as long as its exchange on the lock's word then
+//! finds the name.
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Mutex;
+
+use crate::backend::{follow_forks, forks};
+use crate::sync::machine::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+const NUMBER_BITS: u32 = 44;
+const CPU_BITS: u32 = 16;
+/// The highest number of a processor; the one above stands for none.
+pub(super) const CPU_MAX: u32 = (1 << CPU_BITS) - 2;
+const CPU: u64 = (1 << CPU_BITS) - 1;
+const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
+const RECORDS_MAX: u32 = (1 << 19) - 1;
+/// Beside a name in a lock's word: somebody is taking the lock from it.
+pub(super) const MARK: u64 = 1 << 63;
+
+const _: () =
+    assert!(NUMBER_BITS + CPU_BITS <= 64 && RECORDS_MAX as u64 <= (MARK - 1) >> NUMBER_BITS);
+
+/// An acquisition. No two have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Name(u64);
+
+impl Name {
+    /// The name that a lock's word has, unless it has none.
+    #[inline]
+    pub(super) fn of(word: u64) -> Option<Self> {
+        (word != 0).then_some(Self(word & !MARK))
+    }
+
+    #[inline]
+    pub(super) fn word(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    fn number(self) -> u64 {
+        self.0 & NUMBER_MAX
+    }
+
+    /// The record of the thread that made it.
+    pub(super) fn record(self) -> &'static Record {
+        at((self.0 >> NUMBER_BITS) as u32)
+    }
+}
+
+/// What a thread tells others about its names.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(super) struct Record {
+    /// First, where its address takes no addition: each store of an owner reads it.
+    floor: AtomicU64,
+    index: AtomicU32,
+    forks: AtomicU32,
+    /// The number that comes next.
+    next: AtomicU64,
+    /// The first number of the era, and the processor.
+    era: AtomicU64,
+    settled: AtomicU64,
+    pub(super) section: AtomicU64,
+    #[cfg(feature = "signals")]
+    pub(super) thread: AtomicU32,
+    #[cfg(feature = "signals")]
+    pub(super) comes_again: AtomicU32,
+}
+
+impl Record {
+    /// A new name, bound to `cpu`. Only for the record's thread.
+    pub(super) fn name(&self, cpu: u32) -> Name {
+        let number = self.next.load(Ordering::Relaxed);
+        let cpu = u64::from(cpu);
+        if self.era.load(Ordering::Relaxed) & CPU != cpu {
+            // Release, as all that a thief reads after it has seen a name that comes later.
+            self.era.store((number << CPU_BITS) | cpu, Ordering::Release);
+        }
+        self.next.store(number + 1, Ordering::Relaxed);
+        self.with_index(number)
+    }
+
+    fn with_index(&self, number: u64) -> Name {
+        Name((u64::from(self.index.load(Ordering::Relaxed)) << NUMBER_BITS) | number)
+    }
+
+    /// The acquisition is over: whoever had the lock before makes no store any more.
+    pub(super) fn settle(&self, name: Name) {
+        self.settled.store(name.number(), Ordering::Release);
+    }
+
+    /// Whether the acquisition is over.
+    pub(super) fn has_settled(&self, name: Name) -> bool {
+        self.settled.load(Ordering::Acquire) >= name.number()
+    }
+
+    /// The processor that the name is bound to, if that can still be said.
+    pub(super) fn cpu_of(&self, name: Name) -> Option<u32> {
+        let era = self.era.load(Ordering::Acquire);
+        (name.number() >= era >> CPU_BITS).then_some((era & CPU) as u32)
+    }
+
+    /// Whether the thread has released it with all others.
+    #[inline]
+    pub(super) fn has_released(&self, name: Name) -> bool {
+        name.word() < self.floor.load(Ordering::Acquire)
+    }
+
+    /// Where the lowest name is that was not released.
+    #[inline]
+    pub(super) fn floor(&self) -> &AtomicU64 {
+        &self.floor
+    }
+
+    /// Whether the record's thread was left behind in the parent of this process.
+    pub(super) fn is_left_behind(&self) -> bool {
+        self.forks.load(Ordering::Relaxed) != forks()
+    }
+
+    /// Releases all that was named so far.
+    pub(super) fn release_all(&self) {
+        let next = self.with_index(self.next.load(Ordering::Relaxed));
+        self.floor.store(next.word(), Ordering::Release);
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.next.load(Ordering::Relaxed) >= NUMBER_MAX
+    }
+}
+
+/// Tables of 1, 2, 4… records. One that was made stays.
+static TABLES: [AtomicPtr<Record>; 20] = [const { AtomicPtr::new(ptr::null_mut()) }; 20];
+static RECORDS: AtomicU32 = AtomicU32::new(0);
+/// Records whose threads have ended. Only ever tried: a fork may leave it locked.
+static FREE: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+
+/// The record with an index from 1 on, which exists.
+fn at(index: u32) -> &'static Record {
+    let table = index.ilog2();
+    let start = TABLES[table as usize].load(Ordering::Acquire);
+    let offset = index - (1 << table);
+    debug_assert!(!start.is_null(), "no name is used before its record's table is there");
+    // SAFETY: the index came from a name, and `new_record` has made the table of `1 << table`
+    // records before that; the offset is below.
+    let record = unsafe { start.add(offset as usize) };
+    // SAFETY: tables are never freed, and records are only shared.
+    unsafe { &*record }
+}
+
+/// # Panics
+/// If 524,287 threads have records at once.
+fn new_record() -> &'static Record {
+    let index = RECORDS.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+    assert!(index <= RECORDS_MAX, "more than {RECORDS_MAX} threads use revocable locks");
+    let table = &TABLES[index.ilog2() as usize];
+    if table.load(Ordering::Acquire).is_null() {
+        let records: Box<[Record]> = (0..1 << index.ilog2()).map(|_| Record::default()).collect();
+        let records = Box::into_raw(records);
+        let null = ptr::null_mut();
+        let first = records.cast::<Record>();
+        if table.compare_exchange(null, first, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: made above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(records) });
+        }
+    }
+    let record = at(index);
+    record.index.store(index, Ordering::Relaxed);
+    record.next.store(1, Ordering::Relaxed);
+    // No processor: the first name begins an era.
+    record.era.store(CPU, Ordering::Relaxed);
+    record
+}
+
+/// The calling thread's record, given back when the thread ends.
+#[derive(Debug)]
+struct Mine(Cell<Option<&'static Record>>);
+
+thread_local! {
+    static MINE: Mine = const { Mine(Cell::new(None)) };
+}
+
+impl Drop for Mine {
+    fn drop(&mut self) {
+        if let Some(record) = self.0.take() {
+            record.release_all();
+            #[cfg(feature = "signals")]
+            crate::backend::signal::forget_thread();
+            if let Ok(mut free) = FREE.try_lock() {
+                free.push(record);
+            }
+        }
+    }
+}
+
+/// The calling thread's record; none if the thread is about to end.
+pub(super) fn mine() -> Option<&'static Record> {
+    let record = |mine: &Mine| match mine.0.get() {
+        Some(record) if !record.is_used_up() => record,
+        used_up => {
+            used_up.inspect(|record| record.release_all());
+            let free = FREE.try_lock().ok().and_then(|mut free| free.pop());
+            let record = free.unwrap_or_else(new_record);
+            follow_forks(&record.forks);
+            #[cfg(feature = "signals")]
+            crate::backend::signal::follow_thread(
+                &record.thread,
+                &record.section,
+                &record.comes_again,
+            );
+            mine.0.set(Some(record));
+            record
+        }
+    };
+    MINE.try_with(record).ok()
+}
+
+/// The calling thread's record, if it has one.
+pub(super) fn mine_already() -> Option<&'static Record> {
+    MINE.try_with(|mine| mine.0.get()).ok().flatten()
+}

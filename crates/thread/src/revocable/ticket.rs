@@ -1,0 +1,347 @@
+//! What an owner does with its lock.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+
+use super::lock::{Lock, processor};
+use super::record::{Name, Record};
+use super::word::Word;
+#[cfg(test)]
+use crate::backend::sabotage::{self, Mistake};
+#[cfg(feature = "signals")]
+use crate::backend::signal;
+use crate::backend::{Area, Claim, Compared};
+use crate::sync::machine::{Ordering, compiler_fence};
+
+/// The ticket's lock has been taken away, or was released: it is good for nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked;
+
+impl fmt::Display for Revoked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the lock was taken away from this ticket")
+    }
+}
+
+impl std::error::Error for Revoked {}
+
+/// How stores are kept from happening too late.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Mode {
+    /// By sections of the kernel.
+    Sections(Area),
+    /// By sections that a signal interrupts.
+    #[cfg(feature = "signals")]
+    Signals,
+    /// By a flag that a thief waits for.
+    Flag,
+    /// By a lock.
+    Gate,
+}
+
+/// Ownership of a [`Lock`], until it is taken away. Releases it when dropped.
+///
+/// It belongs to the thread that acquired it:
+///
+/// ```compile_fail,E0277
+/// use lockspan_thread::revocable::{Lock, Steal, Word};
+///
+/// static LOCK: Lock<Word> = Lock::new(Word::new(0));
+/// let ticket = LOCK.acquire(Steal::Force).unwrap();
+/// std::thread::spawn(move || ticket.store(|word| word, 1));
+/// ```
+///
+/// Each operation gets a closure that chooses a word under the lock; it runs before anything else.
+#[must_use = "dropped, it releases the lock"]
+pub struct Ticket<'a, T> {
+    lock: &'a Lock<T>,
+    record: &'static Record,
+    /// The mode's area, if it has one: found by one look.
+    area: Option<Area>,
+    name: Cell<Name>,
+    cpu: Cell<u32>,
+    mode: Mode,
+    /// Neither `Send` nor `Sync`.
+    thread: PhantomData<*mut ()>,
+}
+
+impl<T> fmt::Debug for Ticket<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("is_valid", &self.check().is_ok()).finish()
+    }
+}
+
+impl<T> Drop for Ticket<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let _revoked_before = self.held().give_up(self.mode);
+    }
+}
+
+impl<'a, T> Ticket<'a, T> {
+    pub(super) fn new(
+        lock: &'a Lock<T>,
+        record: &'static Record,
+        mode: Mode,
+        name: Name,
+        cpu: u32,
+    ) -> Self {
+        let (name, cpu) = (Cell::new(name), Cell::new(cpu));
+        let area = if let Mode::Sections(area) = mode { Some(area) } else { None };
+        Self { lock, record, area, name, cpu, mode, thread: PhantomData }
+    }
+
+    /// Whether it owned the lock at this moment.
+    ///
+    /// # Errors
+    /// If it does not.
+    #[inline]
+    pub fn check(&self) -> Result<(), Revoked> {
+        self.held().check()
+    }
+
+    /// A word's value. It was read while this ticket owned the lock, so nobody but this thread has
+    /// stored anything between it and the ticket's next store.
+    ///
+    /// # Errors
+    /// If the ticket does not own the lock any more.
+    #[inline]
+    pub fn load(&self, word: impl FnOnce(&T) -> &Word) -> Result<u64, Revoked> {
+        let value = word(self.lock.words()).peek();
+        self.check().map(|()| value)
+    }
+
+    /// Stores `value` to a word, or nothing.
+    ///
+    /// # Errors
+    /// If the ticket does not own the lock any more. Then nothing was stored.
+    #[inline]
+    pub fn store(&self, word: impl FnOnce(&T) -> &Word, value: u64) -> Result<(), Revoked> {
+        let word = word(self.lock.words());
+        let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                return self.held().by_signals(word, value);
+            }
+            return self.by_other_means(move || word.set(value));
+        };
+        self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            let stored = unsafe { area.store_if(claim, word.as_ptr(), value) };
+            stored.then_some(())
+        })
+    }
+
+    /// Adds `n` to a word, wrapping around, or does nothing.
+    ///
+    /// # Errors
+    /// If the ticket does not own the lock any more. Then nothing was added.
+    #[inline]
+    pub fn add(&self, word: impl FnOnce(&T) -> &Word, n: u64) -> Result<(), Revoked> {
+        let word = word(self.lock.words());
+        let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                // Names never repeat: if the store happens, nobody has stored since the look.
+                return self.held().by_signals(word, word.peek().wrapping_add(n));
+            }
+            return self.by_other_means(move || word.set(word.peek().wrapping_add(n)));
+        };
+        self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            let added = unsafe { area.add_if(claim, word.as_ptr(), n) };
+            added.then_some(())
+        })
+    }
+
+    /// Stores `new` to a word if that is `expected`; else gives what it is.
+    ///
+    /// # Errors
+    /// The outer one if the ticket does not own the lock any more. Then nothing was stored.
+    #[inline]
+    pub fn compare_and_store(
+        &self,
+        word: impl FnOnce(&T) -> &Word,
+        expected: u64,
+        new: u64,
+    ) -> Result<Result<(), u64>, Revoked> {
+        let word = word(self.lock.words());
+        let Some(area) = self.area else {
+            #[cfg(feature = "signals")]
+            if matches!(self.mode, Mode::Signals) {
+                return match word.peek() {
+                    found if found == expected => self.held().by_signals(word, new).map(Ok),
+                    found => self.check().map(|()| Err(found)),
+                };
+            }
+            return self.by_other_means(move || match word.peek() {
+                found if found == expected => {
+                    word.set(new);
+                    Ok(())
+                }
+                found => Err(found),
+            });
+        };
+        let stored = self.by_section(area, move |claim| {
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            match unsafe { area.store_if_equal(claim, word.as_ptr(), (expected, new)) } {
+                Compared::Stored => Some(true),
+                Compared::Differs => Some(false),
+                Compared::Lost => None,
+            }
+        })?;
+        if stored {
+            return Ok(Ok(()));
+        }
+        // Looked at once more, after the section: it must still be the owner's.
+        let found = word.peek();
+        self.check().map(|()| Err(found))
+    }
+
+    /// Leaves the lock to nobody.
+    ///
+    /// # Errors
+    /// If the ticket did not own it any more.
+    pub fn release(self) -> Result<(), Revoked> {
+        let result = self.held().give_up(self.mode);
+        mem::forget(self);
+        result
+    }
+
+    /// Runs a section until it has given something or the lock is lost.
+    #[inline]
+    fn by_section<R>(
+        &self,
+        area: Area,
+        section: impl Fn(Claim) -> Option<R>,
+    ) -> Result<R, Revoked> {
+        if let Some(result) = section(self.held().claim(self.cpu.get())) {
+            return Ok(result);
+        }
+        let (name, cpu, result) = self.held().by_section_elsewhere(area, section)?;
+        self.name.set(name);
+        self.cpu.set(cpu);
+        Ok(result)
+    }
+
+    #[inline]
+    fn by_other_means<R>(&self, work: impl FnOnce() -> R) -> Result<R, Revoked> {
+        self.held().by_other_means(self.mode, work)
+    }
+
+    #[inline]
+    fn held(&self) -> Held<'_, T> {
+        Held { lock: self.lock, record: self.record, name: self.name.get() }
+    }
+}
+
+/// What a ticket holds, by value: if no reference to a ticket is ever passed on, the compiler can
+/// keep its fields in registers.
+struct Held<'a, T> {
+    lock: &'a Lock<T>,
+    record: &'static Record,
+    name: Name,
+}
+
+impl<T> Held<'_, T> {
+    #[inline]
+    fn check(&self) -> Result<(), Revoked> {
+        let owns = self.lock.owner().load(Ordering::Acquire) == self.name.word();
+        if owns && !self.record.has_released(self.name) { Ok(()) } else { Err(Revoked) }
+    }
+
+    #[inline]
+    fn claim(&self, cpu: u32) -> Claim {
+        let owner = self.lock.owner().as_ptr().cast_const();
+        let floor = self.record.floor().as_ptr().cast_const();
+        Claim { owner, name: self.name.word(), floor, cpu }
+    }
+
+    /// Runs a section that has failed once, after the thread has moved.
+    #[cold]
+    #[inline(never)]
+    fn by_section_elsewhere<R>(
+        mut self,
+        area: Area,
+        section: impl Fn(Claim) -> Option<R>,
+    ) -> Result<(Name, u32, R), Revoked> {
+        loop {
+            let cpu = self.follow(area)?;
+            if let Some(result) = section(self.claim(cpu)) {
+                return Ok((self.name, cpu, result));
+            }
+        }
+    }
+
+    /// A section has failed. If that is because the thread has moved, binds the lock to where the
+    /// thread is now (T7): if the exchange finds the old name, nobody else has owned it meanwhile.
+    fn follow(&mut self, area: Area) -> Result<u32, Revoked> {
+        self.check()?;
+        let cpu = processor(area).map_err(|_| Revoked)?;
+        let new = self.record.name(cpu);
+        if !self.lock.exchange(self.name.word(), new.word()) {
+            return Err(Revoked);
+        }
+        self.record.settle(new);
+        self.name = new;
+        Ok(cpu)
+    }
+
+    /// Stores in a section that a signal interrupts.
+    #[cfg(feature = "signals")]
+    #[inline]
+    fn by_signals(&self, word: &Word, value: u64) -> Result<(), Revoked> {
+        if self.record.has_released(self.name) {
+            return Err(Revoked);
+        }
+        let (flag, owner) = (self.record.section.as_ptr(), self.lock.owner().as_ptr());
+        let name = self.name.word();
+        // SAFETY: the words live as long as the lock or for ever, and are atomics; the record's
+        // flag is this thread's, as a ticket stays with its thread.
+        let stored = unsafe { signal::store_if(flag, owner, name, word.as_ptr(), value) };
+        stored.then_some(()).ok_or(Revoked)
+    }
+
+    /// Runs `work` while a thief waits for it, if the ticket owns the lock. Out of the way: a call
+    /// costs it little, and the sections come out shorter.
+    #[cold]
+    #[inline(never)]
+    fn by_other_means<R>(self, mode: Mode, work: impl FnOnce() -> R) -> Result<R, Revoked> {
+        #[cfg(test)]
+        if sabotage::is(Mistake::NoCheck) {
+            sabotage::dawdle();
+        }
+        let gated = matches!(mode, Mode::Gate);
+        #[cfg(test)]
+        let gated = gated && !sabotage::is(Mistake::NoGate);
+        let _gate = gated.then(|| self.lock.gate().shut());
+        // The barrier of a thief makes the flag visible, or the thief's name to the check.
+        self.record.section.store(self.lock.address(), Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let result = self.check_before_work().map(|()| work());
+        self.record.section.store(0, Ordering::Release);
+        result
+    }
+
+    fn check_before_work(&self) -> Result<(), Revoked> {
+        #[cfg(test)]
+        if sabotage::is(Mistake::NoCheck) {
+            return Ok(());
+        }
+        let result = self.check();
+        #[cfg(test)]
+        sabotage::dawdle();
+        result
+    }
+
+    #[inline(never)]
+    fn give_up(self, mode: Mode) -> Result<(), Revoked> {
+        let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
+        let released = self.record.has_released(self.name);
+        // T6. Interlocked, so that it cannot wipe out the name of a thief.
+        let given = self.lock.exchange(self.name.word(), 0);
+        if given && !released { Ok(()) } else { Err(Revoked) }
+    }
+}

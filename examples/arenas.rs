@@ -1,0 +1,285 @@
+//! An allocator with an arena for each processor, as jemalloc has them, three times: behind a mutex
+//! each, as values of a `percpu::Slot`, and as free lists of `percpu::Stack`.
+//!
+//! Run: `cargo run -p lockspan-examples --bin arenas`, and for numbers
+//! `cargo run --release -p lockspan-examples --bin arenas measure`.
+//!
+//! You will see that no block is lost and none is given to two, though threads outnumber processors
+//! and a block is often given back on another processor than it came from. The numbers are
+//! operations (a block taken or given back) in a second; the last column is the ratio to the mutex.
+#![forbid(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockspan::thread::percpu::{Slot, Stack};
+
+/// Blocks of 16, 32, 64 and 128 bytes.
+const CLASSES: usize = 4;
+/// How many blocks go at once between an arena and what all share.
+const BATCH: usize = 32;
+/// More than that an arena does not keep of a class.
+const KEPT: usize = 256;
+/// How many blocks a thread has at most.
+const LIVE: usize = 48;
+/// More than all threads and arenas can have.
+const BLOCKS: usize = 1 << 16;
+
+/// A block is its number; the memory itself plays no part here.
+type Block = u64;
+
+trait Heap: Sync {
+    fn take(&self, class: usize) -> Block;
+    fn give(&self, class: usize, block: Block);
+    /// All blocks that nobody has.
+    fn free(&self) -> Vec<Block>;
+}
+
+/// What all arenas share: where they get blocks from and bring them to, many at once.
+#[derive(Debug, Default)]
+struct Shared {
+    spare: Mutex<[Vec<Block>; CLASSES]>,
+    carved: AtomicUsize,
+}
+
+impl Shared {
+    fn refill(&self, class: usize) -> Vec<Block> {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let spare = &mut spare[class];
+        if spare.len() < BATCH {
+            let first = self.carved.fetch_add(BATCH, Ordering::Relaxed);
+            assert!(first + BATCH <= BLOCKS, "there are enough for all");
+            spare.extend((first..first + BATCH).map(|block| block as Block));
+        }
+        spare.split_off(spare.len() - BATCH)
+    }
+
+    fn take_back(&self, class: usize, blocks: Vec<Block>) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)[class].extend(blocks);
+    }
+
+    fn free(&self) -> Vec<Block> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).concat()
+    }
+}
+
+/// The free lists of one arena, for who has it alone.
+#[derive(Debug, Default)]
+struct Arena([Vec<Block>; CLASSES]);
+
+impl Arena {
+    fn take(&mut self, class: usize, shared: &Shared) -> Block {
+        let free = &mut self.0[class];
+        if free.is_empty() {
+            *free = shared.refill(class);
+        }
+        free.pop().expect("it was just filled")
+    }
+
+    fn give(&mut self, class: usize, block: Block, shared: &Shared) {
+        let free = &mut self.0[class];
+        if free.len() == KEPT {
+            shared.take_back(class, free.split_off(KEPT / 2));
+        }
+        free.push(block);
+    }
+}
+
+/// A mutex for each arena; a thread stays with the one that it first got, in turn.
+struct Mutexes {
+    arenas: Vec<Mutex<Arena>>,
+    shared: Shared,
+}
+
+impl Mutexes {
+    fn new() -> Self {
+        let count = thread::available_parallelism().map_or(1, usize::from);
+        let arenas = (0..count).map(|_| Mutex::default()).collect();
+        Self { arenas, shared: Shared::default() }
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Arena) -> R) -> R {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static MINE: usize = NEXT.fetch_add(1, Ordering::Relaxed);
+        }
+        let arena = &self.arenas[MINE.with(|mine| *mine) % self.arenas.len()];
+        work(&mut arena.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Heap for Mutexes {
+    fn take(&self, class: usize) -> Block {
+        self.with(|arena| arena.take(class, &self.shared))
+    }
+
+    fn give(&self, class: usize, block: Block) {
+        self.with(|arena| arena.give(class, block, &self.shared));
+    }
+
+    fn free(&self) -> Vec<Block> {
+        let mut all = self.shared.free();
+        for arena in &self.arenas {
+            all.extend(arena.lock().unwrap_or_else(PoisonError::into_inner).0.concat());
+        }
+        all
+    }
+}
+
+/// An arena for each processor, and a spare one where a thread was stopped in the middle.
+struct Slots {
+    arenas: Slot<Arena>,
+    shared: Shared,
+}
+
+impl Heap for Slots {
+    fn take(&self, class: usize) -> Block {
+        self.arenas.with(|arena| arena.take(class, &self.shared))
+    }
+
+    fn give(&self, class: usize, block: Block) {
+        self.arenas.with(|arena| arena.give(class, block, &self.shared));
+    }
+
+    fn free(&self) -> Vec<Block> {
+        let mut all = self.shared.free();
+        self.arenas.for_each(|arena| all.extend(arena.0.concat()));
+        all
+    }
+}
+
+/// Free lists of each processor, without any lock.
+struct Stacks {
+    free: [Stack<Block>; CLASSES],
+    shared: Shared,
+}
+
+impl Heap for Stacks {
+    fn take(&self, class: usize) -> Block {
+        let free = &self.free[class];
+        free.pop().unwrap_or_else(|| {
+            let mut blocks = self.shared.refill(class);
+            let block = blocks.pop().expect("a batch is not empty");
+            free.push_many(&mut blocks);
+            // Another thread may have filled the list meanwhile.
+            self.shared.take_back(class, blocks);
+            block
+        })
+    }
+
+    fn give(&self, class: usize, block: Block) {
+        let free = &self.free[class];
+        if let Err(block) = free.push(block) {
+            let mut blocks = vec![block];
+            free.pop_many(KEPT / 2, &mut blocks);
+            self.shared.take_back(class, blocks);
+        }
+    }
+
+    fn free(&self) -> Vec<Block> {
+        let mut all = self.shared.free();
+        all.extend(self.free.iter().flat_map(Stack::drain_all));
+        all
+    }
+}
+
+/// One thread's life: takes and gives back, until `stop` says so; how often.
+fn work(
+    heap: &dyn Heap,
+    seed: u64,
+    taken: Option<&[AtomicBool]>,
+    stop: impl Fn(u64) -> bool,
+) -> u64 {
+    let mark = |block: Block, is_taken: bool| {
+        if let Some(taken) = taken {
+            let was = taken[block as usize].swap(is_taken, Ordering::Relaxed);
+            assert_ne!(was, is_taken, "block {block} was given to two");
+        }
+    };
+    let (mut random, mut live, mut done) = (seed, Vec::with_capacity(LIVE), 0);
+    while !stop(done) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let number = (random >> 40) as usize;
+        if live.is_empty() || live.len() < LIVE && number & 64 == 0 {
+            let class = number % CLASSES;
+            let block = heap.take(class);
+            mark(block, true);
+            live.push((class, block));
+        } else {
+            let (class, block) = live.swap_remove(number % live.len());
+            mark(block, false);
+            heap.give(class, block);
+        }
+        done += 1;
+    }
+    for (class, block) in live {
+        mark(block, false);
+        heap.give(class, block);
+    }
+    done
+}
+
+fn check(name: &str, heap: &dyn Heap, carved: impl Fn() -> usize) {
+    let taken: Vec<_> = (0..BLOCKS).map(|_| AtomicBool::new(false)).collect();
+    thread::scope(|scope| {
+        for seed in 0..8 {
+            let taken = &taken;
+            scope.spawn(move || work(heap, seed, Some(taken), |done| done == 20_000));
+        }
+    });
+    let mut free = heap.free();
+    free.sort_unstable();
+    free.dedup();
+    let verdict = if free.len() == carved() { "all are back" } else { "some are LOST" };
+    println!("{name}: no block was given to two, and {verdict}");
+}
+
+/// Operations in a second, the best of some short runs.
+fn measure(heap: &dyn Heap, threads: u64) -> f64 {
+    const RUN: Duration = Duration::from_millis(150);
+    let run = || {
+        let begun = Instant::now();
+        let late = |done: u64| done.is_multiple_of(1024) && begun.elapsed() >= RUN;
+        let done: u64 = thread::scope(|scope| {
+            let late = &late;
+            let all: Vec<_> = (0..threads)
+                .map(|seed| scope.spawn(move || work(heap, seed, None, late)))
+                .collect();
+            all.into_iter().map(|thread| thread.join().expect("it does not panic")).sum()
+        });
+        done as f64 / begun.elapsed().as_secs_f64()
+    };
+    (0..5).map(|_| run()).fold(0.0, f64::max)
+}
+
+fn main() {
+    let mutexes = Mutexes::new();
+    let slots = Slots { arenas: Slot::default(), shared: Shared::default() };
+    let stacks = Stacks {
+        free: std::array::from_fn(|_| Stack::with_capacity(KEPT)),
+        shared: Shared::default(),
+    };
+    let heaps: [(&str, &dyn Heap, &Shared); 3] = [
+        ("a mutex for each arena", &mutexes, &mutexes.shared),
+        ("arenas in a percpu::Slot", &slots, &slots.shared),
+        ("lists in percpu::Stacks", &stacks, &stacks.shared),
+    ];
+    if std::env::args().nth(1).as_deref() != Some("measure") {
+        for (name, heap, shared) in heaps {
+            check(name, heap, || shared.carved.load(Ordering::Relaxed));
+        }
+        return;
+    }
+    println!("{}", lockspan::thread::percpu::backend());
+    for threads in [1, 2, 16] {
+        println!("{threads} threads");
+        let mut base = None;
+        for (name, heap, _) in heaps {
+            let rate = measure(heap, threads);
+            let ratio = rate / *base.get_or_insert(rate);
+            println!("  {name:26} {:7.1} M operations/s  {ratio:5.2}", rate / 1e6);
+        }
+    }
+}
