@@ -24,5 +24,8 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
         .env("LOCKSPAN_FUZZ_SEEDS", FUZZ_SEEDS)
         .args(["--", "--nocapture"])
         .run()?;
+    // Billions of stores under revocable locks, of which none may be lost.
+    Cmd::new("cargo test --release -p lockspan-thread --lib -- --ignored --nocapture stress")
+        .run()?;
     Ok(ExitCode::SUCCESS)
 }
