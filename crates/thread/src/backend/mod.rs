@@ -47,7 +47,7 @@ use std::ptr;
 use crate::sync::machine::{AtomicPtr, Ordering};
 
 pub(crate) use self::latch::Latch;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
