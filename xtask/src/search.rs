@@ -32,5 +32,10 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
         .env("LOCKSPAN_MODEL", "full")
         .args(["--", "--nocapture"])
         .run()?;
+    // Billions of stores under revocable locks, of which none may be lost.
+    Cmd::new("cargo test --release -p lockspan-thread --lib stress")
+        .env("LOCKSPAN_STRESS_BILLIONS", "1")
+        .args(["--", "--nocapture"])
+        .run()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use hostile::{Running, Worker, disturb, in_a_child, with_every_backend};
+use hostile::{
+    Running, Worker, block_all_signals, disturb, in_a_child, stopped_at_times, wait_until,
+    with_every_backend,
+};
 use lockspan_thread::revocable::{Lock, Refused, Revoked, Steal, Word, backend, release_all};
 
 const THREADS: u64 = 6;
@@ -173,4 +176,48 @@ fn threads_that_end_while_they_own_locks_leave_them_free() {
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
         assert!(locks.iter().all(|lock| !lock.is_owned()));
     }
+}
+
+#[test]
+fn a_thread_that_blocks_all_signals_is_robbed_like_any_other() {
+    let lock = Arc::new(Lock::new(Word::default()));
+    let running = Arc::new(Running::default());
+    let stored = Arc::new(AtomicU64::new(0));
+    let threads = (0..4).map(|number| {
+        let (lock, running, stored) =
+            (Arc::clone(&lock), Arc::clone(&running), Arc::clone(&stored));
+        thread::spawn(move || {
+            if number % 2 == 0 {
+                block_all_signals();
+            }
+            let mut ticket = None;
+            while running.goes_on() {
+                for _ in 0..100 {
+                    add_one(&lock, &mut ticket, 1, Steal::Force);
+                }
+                stored.fetch_add(100, Ordering::Relaxed);
+            }
+        })
+    });
+    let threads: Vec<_> = threads.collect();
+    wait_until("nothing is stored", || stored.load(Ordering::Relaxed) > 20_000);
+    running.stop();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(lock.words().peek(), stored.load(Ordering::Relaxed));
+}
+
+/// The memory of a process that is stopped does not change by itself, whatever it was at; when it
+/// goes on, so does all that it owned.
+#[test]
+fn a_stopped_process_goes_on_where_it_was() {
+    const ADDITIONS: u64 = 4_000_000;
+    let fine = stopped_at_times(|| {
+        let lock = Lock::new(Word::default());
+        let mut ticket = None;
+        for _ in 0..ADDITIONS {
+            add_one(&lock, &mut ticket, 1, Steal::Force);
+        }
+        lock.words().peek() == ADDITIONS
+    });
+    assert!(fine, "the child found something wrong");
 }

@@ -25,6 +25,11 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
     Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
     Step { name: "features", what: "the tests with the optional features on", run: features },
+    Step {
+        name: "static",
+        what: "per-processor data and revocable locks, linked statically and as a whole",
+        run: linked_statically,
+    },
     Step { name: "examples", what: "each example prints what it promises", run: examples },
     Step {
         name: "sim",
@@ -124,6 +129,21 @@ fn features(_: &Workspace) -> Result<Done> {
         .args(["--", "-D", "warnings"])
         .run()?;
     passed("lockspan-thread with serde and signals")
+}
+
+/// Where the C library is part of the program its areas are found in another way, and a linker that
+/// sees everything could drop what describes a section.
+fn linked_statically(workspace: &Workspace) -> Result<Done> {
+    if cfg!(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))) {
+        return Ok(Done::DidNotRun("there are no sections here".to_owned()));
+    }
+    Cmd::new("cargo test --release --target x86_64-unknown-linux-gnu -p lockspan-thread")
+        .args(["--test", "percpu", "--test", "revocable", "--test", "sections"])
+        .args(["--config", "profile.release.lto=\"fat\"", "--target-dir"])
+        .arg(workspace.target.join("static"))
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .run()?;
+    passed("percpu, revocable, sections: +crt-static, lto = fat")
 }
 
 fn loom(workspace: &Workspace) -> Result<Done> {

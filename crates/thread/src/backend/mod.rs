@@ -46,12 +46,14 @@ pub(crate) mod sabotage;
 mod tests;
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::ptr;
+
+use crate::sync::machine::{AtomicPtr, Ordering};
 
 pub(crate) use self::latch::Latch;
 #[cfg(feature = "signals")]
 pub(crate) use self::native::signal;
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
@@ -143,12 +145,32 @@ impl fmt::Display for Choice {
 
 /// The backend that this process uses. The first call finds it out, which takes some milliseconds
 /// and, for the self-test, a thread: call it at the start of a program that minds.
+///
+/// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
+/// are assembly, and none is here that was not tested on its processor.
 pub fn backend() -> &'static Choice {
-    static CHOICE: OnceLock<Choice> = OnceLock::new();
-    CHOICE.get_or_init(|| {
-        let wish = std::env::var_os(VARIABLE);
-        choose(wish.as_ref().map(|wish| wish.to_string_lossy()).as_deref(), native::try_backend)
-    })
+    /// Nobody waits for another who is at it: after a fork that one may not be there. Several may
+    /// find it out, and the first one's choice counts.
+    static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
+    let made = |choice: *mut Choice| {
+        // SAFETY: null, or a choice that stays for ever, as below.
+        unsafe { choice.as_ref() }
+    };
+    if let Some(choice) = made(CHOICE.load(Ordering::Acquire)) {
+        return choice;
+    }
+    let wish = std::env::var_os(VARIABLE);
+    let wish = wish.as_ref().map(|wish| wish.to_string_lossy());
+    let mine = Box::into_raw(Box::new(choose(wish.as_deref(), native::try_backend)));
+    let order = (Ordering::AcqRel, Ordering::Acquire);
+    let theirs = CHOICE.compare_exchange(ptr::null_mut(), mine, order.0, order.1).err();
+    if theirs.is_some() {
+        // SAFETY: made above, and nobody else has seen it.
+        drop(unsafe { Box::from_raw(mine) });
+    }
+    let choice = made(theirs.unwrap_or(mine)).expect("an exchange fails if there is one");
+    native::adopt(choice.backend);
+    choice
 }
 
 /// Tries the backends from the best on; `wish` rules out those above the one that it names.

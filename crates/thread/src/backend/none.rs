@@ -98,6 +98,9 @@ pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
     }
 }
 
+/// There is nothing to prepare.
+pub(super) fn adopt(_: Backend) {}
+
 /// As many as run at once.
 pub(crate) fn possible_cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)

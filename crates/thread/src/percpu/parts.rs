@@ -4,7 +4,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use crate::backend::{APART, Area, Regions, backend, possible_cpus};
+use crate::backend::{APART, Area, Regions, possible_cpus};
 
 /// Zeroed memory for as many parts as there can be processors, plus one, the *common* part: its
 /// lock lets threads work that are on no processor that the kernel knows.
@@ -24,9 +24,6 @@ impl Parts {
     /// # Panics
     /// If so much memory cannot be named.
     pub(super) fn new(bytes: usize, capacity: usize) -> Self {
-        // Found out before there is anything to work on: a fork in the middle of the search would
-        // leave a child that waits for its end.
-        backend();
         let cpus = possible_cpus();
         let layout = bytes.checked_next_multiple_of(APART).and_then(|stride| {
             let size = stride.checked_mul(cpus + 1)?;

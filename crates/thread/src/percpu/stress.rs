@@ -3,24 +3,24 @@
 //! must show: else the test could not have found anything. The workers move many tokens at once, so
 //! they are in the middle of a section most of the time.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Backend, Stack, backend};
 use crate::backend::sabotage::{self, Mistake, Plan};
+use crate::sync::machine::{AtomicU32, Ordering};
 
 /// Nothing here takes so long unless it is stuck.
 const LIMIT: Duration = Duration::from_secs(120);
 const WORKERS: usize = 4;
 const TOKENS: u64 = 2_048;
 /// Tells the workers to stop.
-const OVER: usize = usize::MAX;
+const OVER: u32 = u32::MAX;
 
 /// The tokens that there are in the end, in order, after so many drains.
 fn tokens_after(drains: usize, mistake: Mistake) -> Vec<u64> {
     let stack = Stack::with_capacity(WORKERS * TOKENS as usize);
-    let at_work = AtomicUsize::new(WORKERS);
+    let at_work = AtomicU32::new(WORKERS as u32);
     let mut all = thread::scope(|scope| {
         let workers = (0..WORKERS as u64).map(|number| {
             let (stack, at_work) = (&stack, &at_work);

@@ -1,6 +1,8 @@
 //! A bad neighbourhood for sections: signals, threads that are moved about, forks; and the same
 //! tests again with every backend.
 
+#![allow(dead_code, reason = "each test program uses some of it")]
+
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -107,8 +109,42 @@ fn pin(number: libc::pid_t, nth: usize) {
     unsafe { libc::sched_setaffinity(number, size_of_val(&one), &one) };
 }
 
+/// Waits for something to become true.
+pub(crate) fn wait_until(otherwise: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LIMIT, "{otherwise}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// No signal reaches the calling thread any more.
+pub(crate) fn block_all_signals() {
+    // SAFETY: a set of zeros is as good as any before it is filled.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a set of ours.
+    unsafe { libc::sigfillset(&mut all) };
+    // SAFETY: a set of ours; what was blocked before is not asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &all, std::ptr::null_mut()) };
+}
+
 /// Whether `work` is true in a child of this process, which it must be before the limit.
 pub(crate) fn in_a_child(work: impl FnOnce() -> bool) -> bool {
+    wait_for(start_child(work), |_| {})
+}
+
+/// The same, with a child that is stopped and continued again and again.
+pub(crate) fn stopped_at_times(work: impl FnOnce() -> bool) -> bool {
+    wait_for(start_child(work), |child| {
+        for signal in [libc::SIGSTOP, libc::SIGCONT] {
+            // SAFETY: our own child, which was not waited for yet.
+            unsafe { libc::kill(child, signal) };
+            thread::sleep(Duration::from_micros(300));
+        }
+    })
+}
+
+fn start_child(work: impl FnOnce() -> bool) -> libc::pid_t {
     // SAFETY: the child calls `work` and then leaves at once, without destructors.
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
@@ -119,11 +155,11 @@ pub(crate) fn in_a_child(work: impl FnOnce() -> bool) -> bool {
             // SAFETY: this leaves the process.
             unsafe { libc::_exit(code) }
         }
-        child => wait_for(child),
+        child => child,
     }
 }
 
-fn wait_for(child: libc::pid_t) -> bool {
+fn wait_for(child: libc::pid_t, meanwhile: impl Fn(libc::pid_t)) -> bool {
     let start = Instant::now();
     let mut status = 0;
     loop {
@@ -139,6 +175,7 @@ fn wait_for(child: libc::pid_t) -> bool {
             unsafe { libc::waitpid(child, &mut status, 0) };
             panic!("the child is stuck");
         }
+        meanwhile(child);
         thread::sleep(Duration::from_millis(1));
     }
 }

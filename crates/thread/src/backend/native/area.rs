@@ -8,7 +8,6 @@
 use std::cell::{Cell, UnsafeCell};
 use std::io::Error;
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 
 use core::arch::asm;
 
@@ -55,7 +54,28 @@ enum Source {
     Own,
 }
 
-static SOURCE: OnceLock<Source> = OnceLock::new();
+/// A word for the source, so that nobody ever waits for it: 0 if it is not known yet, 1 for areas
+/// of our own, else glibc's distance, which is a multiple of 32.
+static SOURCE: AtomicU64 = AtomicU64::new(0);
+
+impl Source {
+    fn known() -> Option<Self> {
+        match SOURCE.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Self::Own),
+            distance => Some(Self::Glibc(distance)),
+        }
+    }
+
+    /// It is the same whoever finds it out.
+    fn remember(self) {
+        let word = match self {
+            Self::Own => 1,
+            Self::Glibc(distance) => distance,
+        };
+        SOURCE.store(word, Ordering::Release);
+    }
+}
 
 impl Area {
     /// How far from its thread pointer each thread has its area; 0 if that is not so, or if the
@@ -92,8 +112,8 @@ impl Area {
 
     /// The same before the backend is chosen.
     pub(super) fn from_source() -> Option<Self> {
-        match SOURCE.get()? {
-            Source::Glibc(offset) => Some(Self::at(*offset)),
+        match Source::known()? {
+            Source::Glibc(offset) => Some(Self::at(offset)),
             Source::Own => OWN.try_with(Own::area).ok()?,
         }
     }
@@ -147,7 +167,7 @@ pub(super) fn find() -> Result<&'static str, String> {
             (Source::Own, "restartable sequences are registered by this library")
         }
     };
-    SOURCE.get_or_init(|| source);
+    source.remember();
     let area = Area::from_source().ok_or("the thread has no area")?;
     if area.cpu() >= NO_CPU as usize - 1 {
         return Err("the C library could not register its area".to_owned());
@@ -157,8 +177,8 @@ pub(super) fn find() -> Result<&'static str, String> {
 
 /// From now on sections are run by whoever wants to.
 pub(super) fn publish() {
-    if let Some(Source::Glibc(offset)) = SOURCE.get() {
-        OFFSET.store(*offset, Ordering::Relaxed);
+    if let Some(Source::Glibc(offset)) = Source::known() {
+        OFFSET.store(offset, Ordering::Relaxed);
     }
 }
 

@@ -1,15 +1,23 @@
 //! How many processors there can ever be.
 
-use std::sync::OnceLock;
+use crate::sync::machine::{AtomicU32, Ordering};
 
 /// One more than the highest number that a processor of this machine can have. Processors that are
 /// offline, or that this process may not use yet, are among them.
 pub(crate) fn possible_cpus() -> usize {
-    static CPUS: OnceLock<usize> = OnceLock::new();
-    *CPUS.get_or_init(|| {
-        let list = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-        highest(&list).map_or_else(configured, |highest| highest + 1)
-    })
+    /// 0 until it is known. Who comes too early finds it out again: to wait for another thread is
+    /// to wait for ever, if that was left behind by a fork.
+    static CPUS: AtomicU32 = AtomicU32::new(0);
+    match CPUS.load(Ordering::Relaxed) {
+        0 => {
+            let path = "/sys/devices/system/cpu/possible";
+            let list = std::fs::read_to_string(path).unwrap_or_default();
+            let cpus = highest(&list).map_or_else(configured, |highest| highest + 1);
+            CPUS.store(u32::try_from(cpus).unwrap_or(u32::MAX), Ordering::Relaxed);
+            cpus
+        }
+        cpus => cpus as usize,
+    }
 }
 
 /// The highest number in a list such as `0-3,8-11`.

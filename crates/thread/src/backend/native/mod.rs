@@ -53,7 +53,6 @@ pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
             membarrier::register_for_sections()?;
             let how = area::find()?;
             selftest::run()?;
-            area::publish();
             Ok(how.to_owned())
         }
         #[cfg(feature = "signals")]
@@ -91,22 +90,32 @@ pub(crate) fn follow_forks(word: &'static AtomicU32) {
     word.store(forks(), Ordering::Relaxed);
 }
 
-/// Lets every child count itself, from its first moment on.
+/// Lets every child count itself, from its first moment on. Twice does no harm, and waiting for
+/// another thread could: after a fork it may not be there.
 fn count_forks() -> Result<(), String> {
-    static COUNTS: std::sync::Once = std::sync::Once::new();
+    static COUNTS: AtomicU32 = AtomicU32::new(0);
     extern "C" fn in_the_child() {
         let forks = FORKS.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(word) = SURVIVOR.get() {
             word.store(forks, Ordering::Relaxed);
         }
     }
-    let mut error = 0;
-    COUNTS.call_once(|| {
-        // SAFETY: the handler only writes atomics, which is allowed in a child at any moment.
-        error = unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-    });
-    match error {
-        0 => Ok(()),
-        _ => Err(format!("pthread_atfork: {}", std::io::Error::from_raw_os_error(error))),
+    if COUNTS.load(Ordering::Relaxed) != 0 {
+        return Ok(());
+    }
+    // SAFETY: the handler only writes atomics, which is allowed in a child at any moment.
+    match unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) } {
+        0 => {
+            COUNTS.store(1, Ordering::Relaxed);
+            Ok(())
+        }
+        error => Err(format!("pthread_atfork: {}", std::io::Error::from_raw_os_error(error))),
+    }
+}
+
+/// `backend` is the one that counts.
+pub(super) fn adopt(backend: Backend) {
+    if backend == Backend::Rseq {
+        area::publish();
     }
 }

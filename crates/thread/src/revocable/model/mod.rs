@@ -17,7 +17,10 @@ mod program;
 mod signals;
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::hash::BuildHasher as _;
+
+use foldhash::fast;
+use foldhash::quality::FixedState;
 
 use self::machine::State;
 
@@ -92,8 +95,8 @@ struct Program {
 /// Goes through all states; the number of them, or the sum and what it should be. Of states that it
 /// has seen it keeps a number of 64 bits each.
 fn explore(program: Program) -> Result<usize, String> {
-    let hasher = BuildHasherDefault::<DefaultHasher>::default();
-    let mut seen = HashSet::new();
+    let hasher = FixedState::default();
+    let mut seen = HashSet::with_hasher(fast::FixedState::default());
     let mut stack = vec![State::new(program)];
     while let Some(state) = stack.pop() {
         let mut last = true;
