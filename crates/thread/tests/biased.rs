@@ -6,6 +6,7 @@ mod hostile;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -93,6 +94,30 @@ fn fresh_locks_are_robbed_before_they_know_better() {
     assert_eq!(sum, THREADS * LOCKS as u64 * 4 * 40);
     let steals: u32 = locks.iter().map(|lock| lock.steals()).sum();
     assert_eq!(steals > 100, backend().backend() != Backend::Plain, "{steals}");
+}
+
+#[test]
+fn a_thief_that_comes_while_the_owner_goes_in_and_out_loses_no_update() {
+    const LOCKS: usize = 6_000;
+    const MORE: u64 = 100;
+    let locks: Vec<_> = (0..LOCKS).map(|_| Mutex::new(Pair::default())).collect();
+    let biased = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for (at, lock) in locks.iter().enumerate() {
+                (0..10).for_each(|_| lock.lock().add(0));
+                biased.store(at + 1, Ordering::Release);
+                (0..MORE).for_each(|_| lock.lock().add(0));
+            }
+        });
+        for (at, lock) in locks.iter().enumerate() {
+            while biased.load(Ordering::Acquire) <= at {
+                thread::yield_now();
+            }
+            (0..MORE).for_each(|_| lock.lock().add(0));
+        }
+    });
+    assert!(locks.iter().all(|lock| lock.lock().0 == 10 + 2 * MORE));
 }
 
 #[test]

@@ -1,15 +1,26 @@
 //! The calling thread's record.
 
 use std::cell::Cell;
+use std::ptr;
 use std::sync::Mutex;
 
 use super::record::Record;
+use crate::sync::machine::{AtomicPtr, Ordering};
 
 /// For threads that have none: never free, and never written.
 static NOBODY: Record = Record::of_nobody();
 
 /// Records of threads that have ended. Only ever tried: a fork may leave it locked.
 static FREE: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+
+/// A record, and the one that was made before it: none is ever freed, and none is out of reach.
+struct Made {
+    record: Record,
+    before: AtomicPtr<Self>,
+}
+
+/// The record that was made last.
+static LAST: AtomicPtr<Made> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
     /// The record whose first slot may be tried. Has no destructor, so that it can be read at any
@@ -40,10 +51,24 @@ pub(super) fn mine() -> Option<&'static Record> {
 fn make() -> Option<&'static Record> {
     AT_THE_END.try_with(|_| {}).ok()?;
     let free = FREE.try_lock().ok().and_then(|mut free| free.pop());
-    let record = free.unwrap_or_else(|| Box::leak(Box::new(Record::new())));
+    let record = free.unwrap_or_else(make_record);
     MINE.set(Some(record));
     FIRST.set(record);
     Some(record)
+}
+
+fn make_record() -> &'static Record {
+    let made = Made { record: Record::new(), before: AtomicPtr::new(ptr::null_mut()) };
+    let made: &'static Made = Box::leak(Box::new(made));
+    let mut last = LAST.load(Ordering::Relaxed);
+    loop {
+        made.before.store(last, Ordering::Relaxed);
+        let new = ptr::from_ref(made).cast_mut();
+        match LAST.compare_exchange_weak(last, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return &made.record,
+            Err(now) => last = now,
+        }
+    }
 }
 
 /// Gives the record back when the thread ends.
