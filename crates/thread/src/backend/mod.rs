@@ -42,6 +42,7 @@ mod native;
 mod regions;
 #[cfg(test)]
 pub(crate) mod sabotage;
+mod spares;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
 
@@ -59,6 +60,7 @@ pub(crate) use self::native::{
     Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
 };
 pub(crate) use self::regions::{APART, Claim, ITEMS, LATCH, LENGTH, Outcome, Regions};
+pub(crate) use self::spares::{Chained, Spares};
 
 /// The variable that chooses a backend.
 const VARIABLE: &str = "LOCKSPAN_REVOCABLE_BACKEND";

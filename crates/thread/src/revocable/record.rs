@@ -28,9 +28,8 @@
 
 use std::cell::Cell;
 use std::ptr;
-use std::sync::Mutex;
 
-use crate::backend::{follow_forks, forks};
+use crate::backend::{Chained, Spares, follow_forks, forks};
 use crate::sync::machine::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 const NUMBER_BITS: u32 = 44;
@@ -91,6 +90,14 @@ pub(super) struct Record {
     pub(super) thread: AtomicU32,
     #[cfg(feature = "signals")]
     pub(super) comes_again: AtomicU32,
+    /// The next one without a thread.
+    spare: AtomicPtr<Self>,
+}
+
+impl Chained for Record {
+    fn next(&self) -> &AtomicPtr<Self> {
+        &self.spare
+    }
 }
 
 impl Record {
@@ -157,8 +164,8 @@ impl Record {
 /// Tables of 1, 2, 4… records. One that was made stays.
 static TABLES: [AtomicPtr<Record>; 20] = [const { AtomicPtr::new(ptr::null_mut()) }; 20];
 static RECORDS: AtomicU32 = AtomicU32::new(0);
-/// Records whose threads have ended. Only ever tried: a fork may leave it locked.
-static FREE: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
+/// Records whose threads have ended.
+static SPARES: Spares<Record> = Spares::new();
 
 /// The record with an index from 1 on, which exists.
 fn at(index: u32) -> &'static Record {
@@ -211,9 +218,7 @@ impl Drop for Mine {
             record.release_all();
             #[cfg(feature = "signals")]
             crate::backend::signal::forget_thread();
-            if let Ok(mut free) = FREE.try_lock() {
-                free.push(record);
-            }
+            SPARES.leave(record);
         }
     }
 }
@@ -224,8 +229,7 @@ pub(super) fn mine() -> Option<&'static Record> {
         Some(record) if !record.is_used_up() => record,
         used_up => {
             used_up.inspect(|record| record.release_all());
-            let free = FREE.try_lock().ok().and_then(|mut free| free.pop());
-            let record = free.unwrap_or_else(new_record);
+            let record = SPARES.take().unwrap_or_else(new_record);
             follow_forks(&record.forks);
             #[cfg(feature = "signals")]
             crate::backend::signal::follow_thread(
