@@ -5,9 +5,10 @@
 mod hostile;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use hostile::{Running, Worker, disturb, in_a_child, with_every_backend};
+use hostile::{Running, Worker, disturb, in_a_child, pin, wait_until, with_every_backend};
 use lockspan_thread::percpu::{Slot, backend};
 
 #[test]
@@ -85,4 +86,37 @@ fn a_child_of_a_fork_has_values_although_others_were_in_the_middle() {
     }))));
     running.stop();
     thread.join().unwrap();
+}
+
+#[test]
+fn a_child_of_a_fork_has_spares_although_others_were_making_some() {
+    // How many spares are being made, and whether that may end.
+    static MAKING: AtomicUsize = AtomicUsize::new(0);
+    static ARE_DONE: AtomicBool = AtomicBool::new(false);
+    static IS_SLOW: AtomicBool = AtomicBool::new(false);
+    let make = || {
+        if IS_SLOW.load(Ordering::Acquire) {
+            MAKING.fetch_add(1, Ordering::AcqRel);
+            wait_until("nobody lets it end", || ARE_DONE.load(Ordering::Acquire));
+        }
+        0_u64
+    };
+    // On the processor where this thread stays, and so does the child.
+    pin(0, 0);
+    let slots = Arc::new(Slot::new(make));
+    IS_SLOW.store(true, Ordering::Release);
+    let there = Arc::clone(&slots);
+    let thread = thread::spawn(move || {
+        let _value = there.lock();
+        drop(there.lock());
+    });
+    wait_until("nobody makes a spare", || MAKING.load(Ordering::Acquire) > 0);
+    let in_the_child = in_a_child(|| {
+        IS_SLOW.store(false, Ordering::Release);
+        let _value = slots.lock();
+        slots.try_lock().is_some()
+    });
+    ARE_DONE.store(true, Ordering::Release);
+    thread.join().unwrap();
+    assert!(in_the_child);
 }

@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn threads_that_take_and_leave_at_once_need_one_each() {
         static SPARES: Spares<Thing> = Spares::new();
-        static THINGS: [Thing; THREADS] = [const {
-            Thing { next: AtomicPtr::new(ptr::null_mut()), users: AtomicUsize::new(0) }
-        }; THREADS];
+        static THINGS: [Thing; THREADS] =
+            [const { Thing { next: AtomicPtr::new(ptr::null_mut()), users: AtomicUsize::new(0) } };
+                THREADS];
         THINGS.iter().for_each(|thing| SPARES.leave(thing));
         let rounds = if cfg!(miri) { 30 } else { 50_000 };
         thread::scope(|scope| {

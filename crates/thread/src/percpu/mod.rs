@@ -33,9 +33,12 @@
 //!   that the machine can have.
 //! - A change by a thread is seen by whoever learns of it by other means, as with any store.
 //! - In the child of a fork everything goes on, even if another thread of the parent was at work.
-//!   If it is the first to ask for the [`backend`], it finds that out by itself and starts a thread
-//!   for it, which is not every C library's strength: ask before you fork. A child of `vfork` must
-//!   not touch any of this.
+//!   Only the values of a [`Slot`] that other threads had at that moment stay taken in the child,
+//!   since nobody knows what state they are in: [`Slot::lock`] takes spares instead, up to the
+//!   limit, and then waits for ever, as [`Slot::for_each`] and [`Slot::drain`] do for such a value.
+//!   If the child is the first to ask for the [`backend`], it finds that out by itself and starts a
+//!   thread for it, which is not every C library's strength: ask before you fork. A child of
+//!   `vfork` must not touch any of this.
 //! - [`backend`] says whether all this is had without locks. Where it is not, a part has a lock,
 //!   and threads are spread over the parts by the order in which they first came.
 

@@ -16,17 +16,21 @@
 //! - **I1** Each value has a [biased mutex](crate::biased) of its own. On a processor where one
 //!   thread runs most of the time it costs about a plain store.
 //! - **I2** A chain only grows, by one link at its end, and has at most as many as the limit says.
-//!   Links go with the whole.
+//!   Links go with the whole. A link is made first and appended then, by one exchange: nobody waits
+//!   for another thread that makes one, which a fork may have left behind, and of two that come at
+//!   once the loser drops what it made.
 //! - **I3** Which chain a thread begins at is a hint: whatever processor it is on when it has the
 //!   value, the value is its own.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::iter;
-use std::sync::OnceLock;
+use std::ptr;
 
 use super::parts::number_of_this_thread;
 use crate::backend::{Area, possible_cpus};
 use crate::biased::{Mutex, MutexGuard};
+use crate::sync::machine::{AtomicPtr, Ordering};
 
 /// Values, one for each processor and some to spare. See the [module](super) for when to use it.
 ///
@@ -45,31 +49,100 @@ pub struct Slot<T> {
     limit: usize,
 }
 
+/// Why there is no value to be had.
+#[derive(Debug)]
+enum No {
+    /// There are as many as there may be, and none is free.
+    Room,
+    /// Making one needs one.
+    End,
+}
+
 /// A value, away from others' cache lines, and the next one of the same processor.
 #[repr(align(128))]
 struct Link<T> {
     value: Mutex<T>,
-    next: OnceLock<Box<Self>>,
+    /// Null, or a box of this link's.
+    next: AtomicPtr<Self>,
 }
 
 impl<T> Link<T> {
     fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), next: OnceLock::new() }
+        Self { value: Mutex::new(value), next: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    fn next(&self) -> Option<&Self> {
+        // SAFETY: it was a box once, which is this link's, and goes with it.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Appends one with `value` to what was the last link; if it no longer is, `value` is dropped.
+    fn append(&self, value: T) -> &Self {
+        let new = Box::into_raw(Box::new(Self::new(value)));
+        let null = ptr::null_mut();
+        // Release, so that the value is there for who finds the link; Acquire for the other's.
+        match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
+            // SAFETY: a box that is this link's from now on, and goes with it.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: made above, and nobody else has seen it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: as in `next`.
+                unsafe { &*theirs }
+            }
+        }
+    }
+
+    fn take_next(&mut self) -> Option<Box<Self>> {
+        let next = std::mem::replace(self.next.get_mut(), ptr::null_mut());
+        // SAFETY: a box that was this link's, and no longer is.
+        (!next.is_null()).then(|| unsafe { Box::from_raw(next) })
     }
 
     /// This link and those behind it.
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        iter::successors(Some(self), |link| link.next.get().map(Box::as_ref))
+        iter::successors(Some(self), |link| link.next())
     }
 }
 
 impl<T> Drop for Link<T> {
     fn drop(&mut self) {
         // One after the other, not in ever deeper calls.
-        let mut next = self.next.take();
+        let mut next = self.take_next();
         while let Some(mut link) = next {
-            next = link.next.take();
+            next = link.take_next();
         }
+    }
+}
+
+thread_local! {
+    /// Which slots the calling thread is making spares for.
+    static MAKING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A spare is being made.
+#[derive(Debug)]
+struct Making;
+
+impl Making {
+    /// None if the calling thread is making one for the slot at `address` already.
+    fn begin(address: usize) -> Option<Self> {
+        let is_new = MAKING.try_with(|making| {
+            let mut making = making.borrow_mut();
+            let is_new = !making.contains(&address);
+            if is_new {
+                making.push(address);
+            }
+            is_new
+        });
+        // At the end of the thread nothing is written down any more.
+        is_new.unwrap_or(true).then_some(Self)
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        let _ = MAKING.try_with(|making| making.borrow_mut().pop());
     }
 }
 
@@ -93,7 +166,8 @@ impl<T> Slot<T> {
     pub const LIMIT: usize = 8;
 
     /// A value for each processor that the machine can have, made by `make`, which is kept for
-    /// spares.
+    /// spares. It may be called more often than there are values: if two threads need a spare at
+    /// once, one gets the other's.
     pub fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self::with_limit(Self::LIMIT, make)
     }
@@ -137,37 +211,49 @@ impl<T> Slot<T> {
     ///
     /// Waits if this processor has as many values as it may and none is free. So a thread that
     /// has as many guards as the limit says, and wants one more, may wait for itself.
+    ///
+    /// # Panics
+    /// If the function that makes values calls this, and would have to be called again for it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let first = self.first();
         first.value.try_lock().unwrap_or_else(|| self.lock_spare(first))
     }
 
-    /// Like [`lock`](Self::lock), but none instead of waiting.
+    /// Like [`lock`](Self::lock), but none instead of waiting, or of a panic.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        self.try_chain(self.first())
+        self.try_chain(self.first()).ok()
     }
 
     #[cold]
     fn lock_spare<'a>(&'a self, first: &'a Link<T>) -> MutexGuard<'a, T> {
-        self.try_chain(first).unwrap_or_else(|| first.value.lock())
+        match self.try_chain(first) {
+            Ok(held) => held,
+            Err(No::Room) => first.value.lock(),
+            Err(No::End) => panic!("a spare is needed to make a spare"),
+        }
     }
 
     /// A free value of the chain, or a new one at its end.
-    fn try_chain<'a>(&'a self, first: &'a Link<T>) -> Option<MutexGuard<'a, T>> {
+    fn try_chain<'a>(&'a self, first: &'a Link<T>) -> Result<MutexGuard<'a, T>, No> {
         let mut link = first;
         for length in 1.. {
             if let Some(held) = link.value.try_lock() {
-                return Some(held);
+                return Ok(held);
             }
-            link = match link.next.get() {
+            link = match link.next() {
                 Some(next) => next,
-                None if length >= self.limit => return None,
-                // If two threads come at once, one waits for the other's to be made.
-                None => link.next.get_or_init(|| Box::new(Link::new((self.make)()))),
+                None if length >= self.limit => break,
+                None => link.append(self.make_spare().ok_or(No::End)?),
             };
         }
-        None
+        Err(No::Room)
+    }
+
+    /// A new value; none if this is called by who makes one.
+    fn make_spare(&self) -> Option<T> {
+        let _making = Making::begin(ptr::from_ref(self).addr())?;
+        Some((self.make)())
     }
 
     /// Calls `work` with each value, spares as well, one after the other, from any thread. Waits
@@ -192,7 +278,8 @@ impl<T> Slot<T> {
             let mut next = Some(first);
             iter::from_fn(move || {
                 let link = next.take()?;
-                next = link.next.get_mut().map(Box::as_mut);
+                // SAFETY: a box that is the link's, which is borrowed for as long.
+                next = unsafe { link.next.get_mut().as_mut() };
                 Some(link.value.get_mut())
             })
         })
@@ -212,6 +299,11 @@ impl<T> Slot<T> {
 
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Arc, OnceLock, mpsc};
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -247,6 +339,55 @@ mod tests {
     }
 
     #[test]
+    fn who_makes_a_value_may_use_the_slot_unless_that_takes_another_one() {
+        static SLOTS: OnceLock<Slot<&str>> = OnceLock::new();
+        let tries = || match SLOTS.get().map(Slot::try_lock) {
+            None => "first",
+            Some(None) => "none was free",
+            Some(Some(_)) => "one was free",
+        };
+        let slots = SLOTS.get_or_init(|| Slot::new(tries));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let held: Vec<_> = slots.chains.iter().map(|first| first.value.lock()).collect();
+            sender.send(*slots.lock()).unwrap();
+            drop(held);
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok("none was free"));
+
+        static PANICS: OnceLock<Slot<()>> = OnceLock::new();
+        let slots = PANICS.get_or_init(|| Slot::new(|| PANICS.get().map_or((), |s| *s.lock())));
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || {
+            let held: Vec<_> = slots.chains.iter().map(|first| first.value.lock()).collect();
+            let panics = catch_unwind(AssertUnwindSafe(|| drop(slots.lock()))).is_err();
+            drop(held);
+            // Nothing is left of the attempt.
+            slots.with(|()| ());
+            sender.send((panics, slots.len() - slots.cpus())).unwrap();
+        });
+        assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok((true, 0)));
+    }
+
+    #[test]
+    fn of_two_spares_that_are_made_at_once_one_is_used_and_one_dropped() {
+        let (one, other) = (Arc::new(1), Arc::new(2));
+        let first = Link::new(Arc::new(0));
+        thread::scope(|scope| {
+            for value in [&one, &other] {
+                scope.spawn(|| {
+                    let next = first.append(Arc::clone(value));
+                    assert!(ptr::eq(next, first.next().unwrap()));
+                });
+            }
+        });
+        assert_eq!(first.chain().count(), 2);
+        assert_eq!(Arc::strong_count(&one) + Arc::strong_count(&other), 3);
+        drop(first);
+        assert_eq!(Arc::strong_count(&one) + Arc::strong_count(&other), 2);
+    }
+
+    #[test]
     fn a_long_chain_goes_without_deep_calls() {
         let slots = Slot::with_limit(usize::MAX, || 0_u8);
         let count = if cfg!(miri) { 20 } else { 20_000 };
@@ -254,7 +395,7 @@ mod tests {
         let link = &slots.chains[0];
         let mut last = link;
         for _ in 0..count {
-            last = last.next.get_or_init(|| Box::new(Link::new(0)));
+            last = last.append(0);
         }
         assert_eq!(slots.len(), slots.cpus() + count);
         drop(slots);

@@ -92,8 +92,8 @@ pub(crate) fn disturb(workers: Vec<Worker>) {
     workers.into_iter().for_each(|worker| worker.thread.join().unwrap());
 }
 
-/// Lets a thread run on the nth of the processors that this one may use.
-fn pin(number: libc::pid_t, nth: usize) {
+/// Lets a thread run on the nth of the processors that this one may use. 0 means this thread.
+pub(crate) fn pin(number: libc::pid_t, nth: usize) {
     // SAFETY: a set of zeros is an empty set.
     let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the set is as large as the call is told.
