@@ -18,6 +18,9 @@ impl Deadline {
 mod linux {
     use super::{Duration, Instant};
 
+    /// In nanoseconds.
+    const SECOND: u32 = 1_000_000_000;
+
     /// An absolute time on one of the kernel's clocks.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Deadline {
@@ -38,16 +41,24 @@ mod linux {
         }
 
         const fn new(realtime: bool, secs: i64, nanos: u32) -> Self {
-            const SECOND: u32 = 1_000_000_000;
             let secs = secs.saturating_add((nanos / SECOND) as i64);
             Self { realtime, secs, nanos: nanos % SECOND }
         }
 
         /// True once the clock has reached this time.
         pub fn passed(&self) -> bool {
+            self.left().is_zero()
+        }
+
+        /// How long it is until then, as the clock goes now; zero once it has passed.
+        pub fn left(&self) -> Duration {
             let clock = if self.realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
             let (secs, nanos) = now(clock);
-            (secs, nanos) >= (self.secs, i64::from(self.nanos))
+            let left = (i128::from(self.secs) - i128::from(secs)) * i128::from(SECOND)
+                + (i128::from(self.nanos) - i128::from(nanos));
+            let left = left.max(0).unsigned_abs();
+            let (secs, nanos) = (left / u128::from(SECOND), left % u128::from(SECOND));
+            Duration::new(secs as u64, nanos as u32)
         }
     }
 
@@ -75,7 +86,7 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod portable {
-    use super::Instant;
+    use super::{Duration, Instant};
 
     /// An absolute time on the system's monotonic clock.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +95,12 @@ mod portable {
     impl Deadline {
         /// True once the clock has reached this time.
         pub fn passed(&self) -> bool {
-            Instant::now() >= self.0
+            self.left().is_zero()
+        }
+
+        /// How long it is until then; zero once it has passed.
+        pub fn left(&self) -> Duration {
+            self.0.saturating_duration_since(Instant::now())
         }
     }
 

@@ -37,7 +37,12 @@ fn a_deadline_ends_a_sleep_that_nobody_ends() {
 #[test]
 fn a_deadline_in_the_past_has_passed() {
     assert!(Deadline::from(Instant::now()).passed());
-    assert!(!Deadline::after(Duration::from_secs(3600)).unwrap().passed());
+    assert_eq!(Deadline::from(Instant::now()).left(), Duration::ZERO);
+    let hour = Duration::from_secs(3600);
+    let deadline = Deadline::after(hour).unwrap();
+    assert!(!deadline.passed());
+    let left = deadline.left();
+    assert!(left <= hour && left > hour / 2, "{left:?}");
     assert_eq!(Spot::new(0).sleep(0, Some(Instant::now().into())), Woken::TimedOut);
 }
 
@@ -52,6 +57,8 @@ fn a_realtime_deadline_follows_the_wall_clock() {
     assert!(Deadline::realtime(0, 0).passed());
     assert_eq!(Deadline::monotonic(1, 2_500_000_000), Deadline::monotonic(3, 500_000_000));
     assert!(!Deadline::realtime(i64::MAX, 0).passed());
+    assert!(Deadline::realtime(i64::MAX, 0).left() > Duration::from_secs(1 << 62));
+    assert_eq!(Deadline::realtime(i64::MIN, 0).left(), Duration::ZERO);
     assert_eq!(Spot::new(0).sleep(0, Some(Deadline::realtime(1, 0))), Woken::TimedOut);
 }
 

@@ -109,11 +109,37 @@ impl Naps {
         Self { next: Duration::from_micros(20) }
     }
 
-    pub(crate) fn nap(&mut self) {
+    /// Sleeps, but no longer than `left`.
+    pub(crate) fn nap(&mut self, left: Option<Duration>) {
         if MODEL {
             return thread::yield_now();
         }
-        std::thread::sleep(self.next);
-        self.next = (self.next * 2).min(Self::LONGEST);
+        std::thread::sleep(self.next(left));
+    }
+
+    /// How long the next nap is.
+    fn next(&mut self, left: Option<Duration>) -> Duration {
+        let next = self.next;
+        self.next = (next * 2).min(Self::LONGEST);
+        left.map_or(next, |left| next.min(left))
+    }
+}
+
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn naps_grow_and_end_in_time() {
+        let mut naps = Naps::new();
+        let micros = [(None, 20), (Some(1_000), 40), (Some(7), 7), (None, 160), (Some(0), 0)];
+        for (left, nap) in micros {
+            assert_eq!(naps.next(left.map(Duration::from_micros)), Duration::from_micros(nap));
+        }
+        for _ in 0..10 {
+            naps.next(None);
+        }
+        assert_eq!(naps.next(None), Naps::LONGEST);
+        assert_eq!(naps.next(Some(Duration::from_micros(999))), Duration::from_micros(999));
     }
 }

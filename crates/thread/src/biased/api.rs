@@ -82,7 +82,11 @@ impl RawMutex {
     #[cold]
     #[inline(never)]
     fn lock_slowly(&self) -> Hold {
-        self.lock_without_first(Wait::Until(None)).expect("there is no deadline")
+        // There is no deadline, so there is no other reason.
+        let Some(hold) = self.lock_without_first(Wait::Until(None)) else {
+            panic!("this thread locks a biased mutex that it holds")
+        };
+        hold
     }
 
     #[cold]
@@ -128,23 +132,19 @@ impl RawMutex {
     }
 }
 
-/// The thread holds the lock that it wants.
+/// The thread holds the lock that it wants: there is none for it, once the deadline has passed. If
+/// there is no deadline, it is told at once, not never.
 #[cold]
 fn lock_again(wait: Wait) -> Option<Hold> {
-    match wait {
-        Wait::Not => {}
-        Wait::Until(None) => panic!("this thread locks a biased mutex that it holds"),
-        Wait::Until(deadline) => {
-            // As with a lock that another thread holds for too long.
-            Spot::new(0).sleep(0, deadline);
-        }
+    if let Wait::Until(deadline @ Some(_)) = wait {
+        // As with a lock that another thread holds for too long.
+        Spot::new(0).sleep(0, deadline);
     }
     None
 }
 
 // SAFETY: I3 and I5: who is in by the bias is alone, and so is who has the fair lock and found the
-// owner to be out. Who moves a lock has it for
-// itself.
+// owner to be out. Who moves a lock has it for itself.
 unsafe impl lock_api::RawMutex for RawMutex {
     #[allow(clippy::declare_interior_mutable_const, reason = "lock_api's way to make a lock")]
     const INIT: Self = Self(Core::new(RawRwLock::new()));

@@ -153,10 +153,11 @@ impl<F> Core<F> {
             if spin.again() {
                 continue;
             }
-            if deadline.is_some_and(|deadline| deadline.passed()) {
+            let left = deadline.map(|deadline| deadline.left());
+            if left.is_some_and(|left| left.is_zero()) {
                 return false;
             }
-            naps.nap();
+            naps.nap(left);
         }
         true
     }
