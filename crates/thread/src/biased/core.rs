@@ -9,7 +9,8 @@ use super::fences;
 use super::history::History;
 use super::record::Record;
 use crate::spin::{Naps, Spin};
-use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+use crate::sync::machine;
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
 
 /// The lock that all but the owner of the bias take.
 ///
@@ -47,9 +48,17 @@ pub(super) enum Wait {
 /// In `owner`: the bias is being taken back.
 const REVOKING: usize = 1;
 
+/// One that no lock has had: more than what slots have for other reasons.
+fn new_mark() -> usize {
+    static NEXT: machine::AtomicUsize = machine::AtomicUsize::new(2);
+    NEXT.fetch_add(1, machine::Ordering::Relaxed)
+}
+
 /// The lock without its data. The module has the meaning of the words.
 pub(super) struct Core<F> {
     owner: AtomicPtr<Record>,
+    /// What stands for this lock in a slot: 0 before its first bias, and the same ever after.
+    mark: AtomicUsize,
     fair: F,
     /// How often a bias was taken back.
     steals: AtomicU32,
@@ -75,6 +84,7 @@ impl<F> Core<F> {
     pub(super) const fn new(fair: F) -> Self {
         Self {
             owner: AtomicPtr::new(ptr::null_mut()),
+            mark: AtomicUsize::new(0),
             fair,
             steals: AtomicU32::new(0),
             history: UnsafeCell::new(History::new()),
@@ -86,6 +96,7 @@ impl<F> Core<F> {
     pub(super) fn new(fair: F) -> Self {
         Self {
             owner: AtomicPtr::new(ptr::null_mut()),
+            mark: AtomicUsize::new(0),
             fair,
             steals: AtomicU32::new(0),
             history: UnsafeCell::new(History::new()),
@@ -108,10 +119,11 @@ impl<F> Core<F> {
         ptr::eq(self.owner.load(Ordering::Relaxed), me)
     }
 
-    /// What stands for this lock in a slot: its address, which is even and not 0.
+    /// What stands for this lock in a slot. It is visible to who holds the fair lock, and (I7) to a
+    /// thread that then finds the bias to be its own.
     #[inline]
     fn mark(&self) -> usize {
-        ptr::from_ref(&self.owner).addr()
+        self.mark.load(Ordering::Relaxed)
     }
 
     /// T1 with the first slot; false if that is not free, or the bias is not this thread's.
@@ -169,7 +181,10 @@ impl<F: Fair> Core<F> {
         let owner = self.owner.load(Ordering::Relaxed);
         let owner = owner.map_addr(|addr| addr & !REVOKING);
         // SAFETY: I6: a record that a lock may name is never freed.
-        let is_used = unsafe { owner.as_ref() }.is_some_and(|record| record.has(self.mark()));
+        let record = unsafe { owner.as_ref() };
+        // Who asks from afar may see an owner and not yet the mark.
+        let mark = self.mark();
+        let is_used = record.is_some_and(|record| mark != 0 && record.has(mark));
         is_used || self.fair.is_locked()
     }
 
@@ -230,7 +245,9 @@ impl<F: Fair> Core<F> {
         let has_earned = self.with_history(|history| history.used(me));
         if let Some(me) = me.filter(|_| has_earned && !self.fair.has_waiters()) {
             self.with_history(History::given);
-            me.forget(self.mark());
+            if self.mark() == 0 {
+                self.mark.store(new_mark(), Ordering::Relaxed);
+            }
             self.owner.store(ptr::from_ref(me).cast_mut(), Ordering::Relaxed);
         }
         // SAFETY: the caller has it.

@@ -24,14 +24,15 @@
 //! The mutex and its guards are [`lock_api`]'s. A guard stays on its thread, and guards may be
 //! dropped in any order. A panic under a guard releases the lock; there is no poisoning. A thread
 //! that locks what it holds panics where that can be seen, and waits for ever where it cannot; a
-//! `try_` call then returns `None`. A guard that is forgotten leaves the lock held.
+//! `try_` call returns `None` once its time is over, and at once where it is seen that it would
+//! never be. A guard that is forgotten leaves the lock held, wherever it is moved.
 //!
 //! # The words
 //!
 //! Each thread that uses such locks has a record with a few *slots*; it alone writes them. A lock has
 //! an ordinary fair lock inside, and beside it a word, `owner`: the record of the thread that has
-//! the bias, and whether that is being taken back. In a slot stands the *mark* of a lock: its
-//! address.
+//! the bias, and whether that is being taken back. In a slot stands the *mark* of a lock: a number
+//! that it gets with its first bias and keeps, and no other lock ever has.
 //!
 //! | `owner`      | the mark is in a slot of R | name     | who holds the lock |
 //! |--------------|:--------------------------:|----------|--------------------|
@@ -43,7 +44,8 @@
 //!
 //! The slots are the thread's and not the lock's. A word in the lock would not do: a thread that
 //! has lost the bias can be stopped just before it writes "I am in", for as long as it likes, and
-//! would then write over what the next owner says.
+//! would then write over what the next owner says. And the mark is not the lock's address: a guard
+//! that was forgotten would then speak for whatever lock is moved there.
 //!
 //! # Invariants
 //!
@@ -57,8 +59,9 @@
 //!   it 0, which it may once no slot of the record has the mark.
 //! - **I6** Records are never freed; one goes to another thread only with all its slots empty. A
 //!   lock that still names it is then biased to that other thread, which is as good.
-//! - **I7** A bias is given by its new owner to itself, after it has emptied what slots of its own
-//!   have the mark: leftovers of guards that were forgotten, of a lock that was at this address.
+//! - **I7** A bias is given by its new owner to itself, after the lock has its mark, which never
+//!   changes. So a thread that finds the bias to be its own has read the mark that counts, even if
+//!   it read it before; what another thread reads then, 0 at worst, it takes out of the slot again.
 //!
 //! # Transitions
 //!
@@ -104,12 +107,17 @@
 //!
 //! # Limits
 //!
-//! A thread holds up to eight locks by their biases at once; further ones it takes as fair locks.
-//! Handlers of signals must not use any of this. In the child of a fork, locks that other threads
-//! held stay held, as with any mutex; their biases are no obstacle. A lock that is moved is free,
-//! even if a guard of it was forgotten; but one that is moved, with its bias, to where another one
-//! stood while its guard was forgotten, counts as held. The first use of such a lock in the process
-//! asks for the [`backend`], see there.
+//! A thread holds up to eight locks by their biases at once; further ones it takes as fair locks. A
+//! guard that is forgotten counts for good. Handlers of signals must not use any of this. The first
+//! use of such a lock in the process asks for the [`backend`], see there.
+//!
+//! In the child of a fork a lock that nobody was about to lock or held is as good as new, whoever
+//! has its bias. One that another thread held stays held, as with any mutex. One that another
+//! thread *waited* for at that moment, or was just locking or unlocking, must not be used in the
+//! child, not even if the thread that forked holds it: who waits for the owner has the fair lock
+//! meanwhile, and is not there to give it back; and see [`fair`](crate::fair#fork) for those in
+//! line. So holding such a lock across a fork, as handlers of `pthread_atfork` do, is safe only if
+//! no other thread wants it then.
 
 #[cfg(not(lockspan_loom))]
 mod api;

@@ -88,19 +88,6 @@ impl Record {
         self.nested.store(self.nested.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }
 
-    /// Empties what slots have the mark, for the record's thread that is in by no bias: guards of a
-    /// lock that was at the same place were forgotten.
-    pub(super) fn forget(&self, mark: usize) {
-        if self.first.load(Ordering::Relaxed) == mark {
-            self.empty_first();
-        }
-        for at in 0..self.others.len() {
-            if self.others[at].load(Ordering::Relaxed) == mark {
-                self.empty_other(at);
-            }
-        }
-    }
-
     /// Whether another slot than the first is in use.
     #[cfg(not(lockspan_loom))]
     pub(super) fn is_nested(&self) -> bool {

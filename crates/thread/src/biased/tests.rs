@@ -133,14 +133,41 @@ fn rlock_r8_a_forgotten_guard_keeps_its_lock_and_no_other() {
     thread::scope(|scope| {
         scope.spawn(|| assert!(lock.try_lock().is_none()));
     });
-    // In the same place, or not.
+    // Wherever it goes.
     let moved = *lock;
+    assert!(moved.is_locked() && moved.try_lock().is_none());
     assert_eq!(moved.into_inner(), 0);
     for _ in 0..20 {
         let next = Box::new(biased(0));
         *next.lock() += 1;
         assert_eq!(next.try_lock().map(|held| *held), Some(1));
     }
+}
+
+#[test]
+fn a_forgotten_guard_of_a_fair_hold_keeps_its_lock_as_well() {
+    let lock = Mutex::new(0);
+    std::mem::forget(lock.lock());
+    let moved = Box::new(lock);
+    assert!(moved.is_locked() && moved.try_lock().is_none());
+    assert_eq!(moved.into_inner(), 0);
+}
+
+#[test]
+fn a_lock_that_takes_the_place_of_one_with_a_forgotten_guard_is_free() {
+    let mut locks = vec![biased(0), biased(1)];
+    std::mem::forget(locks[0].lock());
+    locks.swap_remove(0);
+    assert!(!locks[0].is_locked());
+    assert_eq!(locks[0].try_lock().map(|held| *held), Some(1));
+
+    let mut place = Box::new(biased(0));
+    std::mem::forget(place.lock());
+    *place = biased(1);
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| place.try_lock_for(Duration::from_secs(60)).map(|held| *held));
+        assert_eq!(waits.join().unwrap(), Some(1));
+    });
 }
 
 #[test]

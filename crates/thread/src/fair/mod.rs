@@ -127,6 +127,18 @@
 //! of a waker ends there; a panic of a policy's clock in the middle of a hand-over ends the
 //! process.
 //!
+//! # Fork
+//!
+//! A child of a fork has of its parent's threads only the one that forked. A lock that no other
+//! thread held, waited for, or was just locking or unlocking, is in the child what it was in the
+//! parent, and holds of the thread that forked go on. One that another thread held stays held. One
+//! that another thread *waited* for must not be touched in the child, not even to release a hold:
+//! threads that wait have their nodes on their stacks, and the child has nobody on them. The
+//! lock would be handed to a thread that is not there, and once the C library gives the stack to
+//! a new thread, the node is no node any more. The same goes for a lock that another thread was
+//! scheduling at that moment. So to hold the lock across the fork, as handlers of `pthread_atfork`
+//! do, does not help where others may want it meanwhile: in such a child use a new lock.
+//!
 //! # Source
 //!
 //! The idea of waiting threads that sleep and schedule each other is that of an old library for C
