@@ -48,10 +48,10 @@ impl<T: Chained> Spares<T> {
 
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
     use std::thread;
 
     use super::*;
+    use crate::sync::machine::AtomicUsize;
 
     /// Counts who uses it.
     #[derive(Debug, Default)]

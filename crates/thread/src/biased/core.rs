@@ -69,7 +69,7 @@ pub(super) struct Core<F> {
 // SAFETY: the history belongs to who holds the fair lock; the pointers are to records, which only
 // have atomics.
 unsafe impl<F: Sync> Sync for Core<F> {}
-// SAFETY: as before.
+// SAFETY: the history goes with the lock, and records may be named from any thread.
 unsafe impl<F: Send> Send for Core<F> {}
 
 impl<F> fmt::Debug for Core<F> {
@@ -201,7 +201,7 @@ impl<F: Fair> Core<F> {
         }
         let is_alone = self.end_bias(me, wait);
         if !is_alone {
-            // SAFETY: taken above.
+            // SAFETY: this thread has the fair lock since `lock` or `try_lock` said so above.
             unsafe { self.fair.unlock() };
         }
         is_alone

@@ -29,18 +29,20 @@
 //!
 //! # The words
 //!
-//! Each thread that uses such locks has a record with a few *slots*; it alone writes them. A lock has
-//! an ordinary fair lock inside, and beside it a word, `owner`: the record of the thread that has
-//! the bias, and whether that is being taken back. In a slot stands the *mark* of a lock: a number
-//! that it gets with its first bias and keeps, and no other lock ever has.
+//! Each thread that uses such locks has a record with a few *slots*; it alone writes them. A lock
+//! has an ordinary fair lock inside, and beside it a word, `owner`: the record of the thread that
+//! has the bias, and whether that is being taken back. In a slot stands the *mark* of a lock: a
+//! number that it gets with its first bias and keeps, and no other lock ever has.
 //!
-//! | `owner`      | the mark is in a slot of R | name     | who holds the lock |
-//! |--------------|:--------------------------:|----------|--------------------|
-//! | 0            | –                          | Fair     | who holds the fair lock, if anybody does |
-//! | R            | no                         | Biased   | nobody |
-//! | R            | yes                        | Used     | R's thread |
-//! | R, revoking  | yes                        | Revoking | R's thread, or it is about to see that it does not |
-//! | R, revoking  | no                         | Revoked  | who holds the fair lock, if anybody does |
+//! | `owner`      | the mark is in a slot of R | name     | who holds the lock    |
+//! |--------------|:--------------------------:|----------|-----------------------|
+//! | 0            | –                          | Fair     | who has the fair lock |
+//! | R            | no                         | Biased   | nobody                |
+//! | R            | yes                        | Used     | R's thread            |
+//! | R, revoking  | yes                        | Revoking | R's thread, or nobody |
+//! | R, revoking  | no                         | Revoked  | who has the fair lock |
+//!
+//! Nobody, while *revoking*: R's thread is about to see that it came too late.
 //!
 //! The slots are the thread's and not the lock's. A word in the lock would not do: a thread that
 //! has lost the bias can be stopped just before it writes "I am in", for as long as it likes, and
@@ -53,10 +55,10 @@
 //! - **I2** A record's slots are written only by its thread, and a slot in use keeps its mark.
 //! - **I3** A thread is in by its bias if a slot of its record has the mark, and `owner` was that
 //!   record, not revoking, when the thread looked *after* it had written the slot.
-//! - **I4** After the barrier that follows *revoking*, a thread that is in by its bias is seen to be
-//!   (its mark is visible), and one that is not will not get in.
-//! - **I5** Who holds the fair lock touches the data after it has found `owner` to be 0, or has made
-//!   it 0, which it may once no slot of the record has the mark.
+//! - **I4** After the barrier that follows *revoking*, a thread that is in by its bias is seen to
+//!   be (its mark is visible), and one that is not will not get in.
+//! - **I5** Who holds the fair lock touches the data after it has found `owner` to be 0, or has
+//!   made it 0, which it may once no slot of the record has the mark.
 //! - **I6** Records are never freed; one goes to another thread only with all its slots empty. A
 //!   lock that still names it is then biased to that other thread, which is as good.
 //! - **I7** A bias is given by its new owner to itself, after the lock has its mark, which never

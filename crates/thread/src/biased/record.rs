@@ -4,7 +4,7 @@
 //! |------------|---------|
 //! | `EMPTY`    | free |
 //! | `NEVER`    | only in the first slot of nobody's record: not free |
-//! | more       | the mark of a lock that the thread is in by its bias, or for a moment tries to be |
+//! | more       | the mark of a lock that the thread is in by its bias, or tries to be |
 //!
 //! The first slot is the fast path's, which looks at nothing else; it is not tried while another
 //! slot is in use, so that a thread that locks what it holds is noticed.
