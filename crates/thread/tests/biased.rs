@@ -5,8 +5,8 @@
 mod hostile;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -82,11 +82,14 @@ fn fresh_locks_are_robbed_before_they_know_better() {
             }
         }
     };
+    // Who comes after another thread's end has that one's record, and no need to rob.
+    let all_are_done = Arc::new(Barrier::new(THREADS as usize));
     let worker = |n| {
-        let work = walk(Arc::clone(&locks), n);
+        let (work, all_are_done) = (walk(Arc::clone(&locks), n), Arc::clone(&all_are_done));
         Worker::spawn(move |steps| {
             work();
             steps.step();
+            all_are_done.wait();
         })
     };
     disturb((0..THREADS).map(worker).collect());
