@@ -56,7 +56,8 @@ pub(crate) use self::native::signal;
 #[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
-    Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
+    Area, Compared, barrier, follow_forks, forget_forks, forks, possible_cpus, stop_sections,
+    stop_sections_on,
 };
 pub(crate) use self::regions::{APART, Claim, ITEMS, LATCH, LENGTH, Outcome, Regions};
 
@@ -144,7 +145,20 @@ impl fmt::Display for Choice {
 }
 
 /// The backend that this process uses. The first call finds it out, which takes some milliseconds
-/// and, for the self-test, a thread: call it at the start of a program that minds.
+/// and, for the self-test, two threads: call it at the start of a program that minds.
+///
+/// That call allocates, and so do threads. A global allocator that uses `percpu` or `revocable`
+/// must therefore not be the first to ask, nor make its parts inside of an allocation: it would
+/// call itself without end. Let `main` call this before the allocator uses any of it, and let the
+/// allocator serve all that comes before by other means.
+///
+/// # Unloading
+///
+/// A thread that has once run a section, or a signal handler of ours, needs this code for as long
+/// as it lives. So with `rseq` and `signal` a shared library that contains it stays in memory,
+/// whatever `dlclose` is told; if the loader cannot promise that, the backend is not used. Sections
+/// are inlined: where this crate is a shared library of its own (`prefer-dynamic`), those that call
+/// it have sections as well, and must not be unloaded.
 ///
 /// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
 /// are assembly, and none is here that was not tested on its processor.
