@@ -163,7 +163,7 @@ fn a_child_of_a_fork_keeps_its_tickets_and_finds_the_others_locks_free() {
     others.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Forks when its thread has given its record back, and tells whether the child finds the lock free.
+/// Forks when its thread has given its record back; tells whether the lock is free in the child.
 struct LateFork(Option<(mpsc::Sender<()>, mpsc::Receiver<()>, mpsc::Sender<bool>)>);
 
 static OF_ANOTHER: Lock<Word> = Lock::new(Word::new(0));

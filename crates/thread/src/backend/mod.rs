@@ -12,8 +12,9 @@
 //!
 //! The best one that works is taken when something first asks. `rseq` counts as working after a
 //! self-test: a thread sits in a section while another sends the barrier, and the section must be
-//! gone when the barrier returns. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set
-//! to a name of the table before that moment, rules out what stands above the named one.
+//! gone when the barrier returns; it sits in one again while another takes its processor, and that
+//! one must be gone as well. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set to a
+//! name of the table before that moment, rules out what stands above the named one.
 //!
 //! `signal` is there with the feature `signals` alone, and chosen only if it is named: it takes a
 //! signal of the process for itself. `native/signal/mod.rs` tells what that means.
@@ -145,7 +146,7 @@ impl fmt::Display for Choice {
 }
 
 /// The backend that this process uses. The first call finds it out, which takes some milliseconds
-/// and, for the self-test, two threads: call it at the start of a program that minds.
+/// and, for the self-tests, a few threads: call it at the start of a program that minds.
 ///
 /// That call allocates, and so do threads. A global allocator that uses `percpu` or `revocable`
 /// must therefore not be the first to ask, nor make its parts inside of an allocation: it would
