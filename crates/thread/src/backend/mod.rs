@@ -164,8 +164,8 @@ impl fmt::Display for Choice {
 /// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
 /// are assembly, and none is here that was not tested on its processor.
 pub fn backend() -> &'static Choice {
-    /// Nobody waits for another who is at it: after a fork that one may not be there. Several may
-    /// find it out, and the first one's choice counts.
+    /// Nobody waits for another one's choice: after a fork that one may not be there. Several may
+    /// find it out, and the first one's counts. The self-tests have a latch, which forks open.
     static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
     let made = |choice: *mut Choice| {
         // SAFETY: null, or a choice that stays for ever, as below.
