@@ -41,7 +41,8 @@
  *  - No function is for a signal handler. A handler may interrupt any of them.
  *  - In the child of a fork, tickets of the thread that forked go on; locks
  *    that other threads own are free. A child of vfork must not use any.
- *  - The library must not be unloaded once a function was called.
+ *  - dlclose does not unload the library once it has chosen the backend rseq:
+ *    the kernel may still look at its code.
  *
  * Misuse that can be seen is never passed over in silence: where there is no
  * code for it above, a null descriptor or ticket, or the free of a lock that has

@@ -83,6 +83,14 @@ fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
 }
 
 #[test]
+fn a_library_with_sections_stays_when_it_is_closed() {
+    let library = library("lockspan-capi", "liblockspan.so");
+    let include = format!("-I{}", header_dir().display());
+    let program = program("unload.c", &[&include, "-ldl"]);
+    run_well(Command::new(program).arg(library));
+}
+
+#[test]
 fn misuse_of_a_revocable_lock_is_one_line_and_an_abort() {
     let program = linked("rlock_misuse.c");
     let of_tickets = ["store_64", "add_64", "load_64", "compare_and_store_64", "release"];

@@ -4,8 +4,10 @@
 
 mod hostile;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 
 use hostile::{
@@ -159,6 +161,51 @@ fn a_child_of_a_fork_keeps_its_tickets_and_finds_the_others_locks_free() {
     }
     running.stop();
     others.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Forks when its thread has given its record back; tells whether the lock is free in the child.
+struct LateFork(Option<(mpsc::Sender<()>, mpsc::Receiver<()>, mpsc::Sender<bool>)>);
+
+static OF_ANOTHER: Lock<Word> = Lock::new(Word::new(0));
+
+impl Drop for LateFork {
+    fn drop(&mut self) {
+        let Some((ending, go_on, result)) = self.0.take() else { return };
+        let _ = ending.send(());
+        let _ = go_on.recv();
+        let _ = result.send(in_a_child(|| !OF_ANOTHER.is_owned()));
+    }
+}
+
+thread_local! {
+    static LATE_FORK: RefCell<LateFork> = const { RefCell::new(LateFork(None)) };
+}
+
+#[test]
+fn a_fork_at_the_end_of_a_thread_keeps_no_lock_of_its_records_next_thread() {
+    let (ending, is_ending) = mpsc::channel();
+    let (go_on, goes_on) = mpsc::channel();
+    let (result, child) = mpsc::channel();
+    let dying = thread::spawn(move || {
+        // Made before the thread has a record, so it ends after it.
+        LATE_FORK.with(|late| late.borrow_mut().0 = Some((ending, goes_on, result)));
+        let lock = Lock::new(Word::default());
+        lock.acquire(Steal::Force).unwrap().release().unwrap();
+    });
+    is_ending.recv().unwrap();
+    let (owned, is_owned) = mpsc::channel();
+    let (end, ends) = mpsc::channel::<()>();
+    let next = thread::spawn(move || {
+        let _ticket = OF_ANOTHER.acquire(Steal::Force).unwrap();
+        owned.send(()).unwrap();
+        let _ = ends.recv();
+    });
+    is_owned.recv().unwrap();
+    go_on.send(()).unwrap();
+    assert!(child.recv().unwrap(), "in the child, a thread that is not there owns a lock");
+    drop(end);
+    next.join().unwrap();
+    dying.join().unwrap();
 }
 
 #[test]

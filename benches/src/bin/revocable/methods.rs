@@ -125,8 +125,29 @@ pub(crate) fn count(word: &AtomicU64) {
     plain_store(word, plain_load(word).wrapping_add(1));
 }
 
-/// A method that does `$once` again and again, after `$local`, which are then the loop's own.
+/// Does something with `it` again and again. A function of its own with one reference, as a user's
+/// code has it: inside of the [`Stage`], among atomics, the compiler has to read even what is
+/// constant in `it` anew each time. Two methods show what that costs.
+#[inline(never)]
+fn repeat<T>(count: u64, it: &T, once: impl Fn(&T)) {
+    for _ in 0..count {
+        once(it);
+    }
+}
+
+/// A method that does `$once` again and again: with `$on`, or after `$local`, which are then the
+/// loop's own.
 macro_rules! method {
+    ($name:expr, $on:expr => |$it:ident| $once:expr) => {
+        Method {
+            name: $name,
+            run: Box::new(move |count| {
+                repeat(count, $on, |$it| {
+                    $once;
+                });
+            }),
+        }
+    };
     ($name:expr $(, let $local:ident = $value:expr)* => $once:expr) => {
         Method {
             name: $name,
@@ -163,8 +184,8 @@ pub(crate) fn counting(stage: &Stage) -> Vec<Method<'_>> {
             let order = (Ordering::Release, Ordering::Relaxed);
             let _always = flag.compare_exchange(1, 0, order.0, order.1);
         }),
-        method!(STD_MUTEX, let lock = &stage.std.0 => *lock.lock().expect("nobody panics") += 1),
-        method!("parking_lot::Mutex", let lock = &stage.parking_lot.0 => *lock.lock() += 1),
+        method!(STD_MUTEX, &stage.std.0 => |lock| *lock.lock().expect("nobody panics") += 1),
+        method!("parking_lot::Mutex", &stage.parking_lot.0 => |lock| *lock.lock() += 1),
         method!(OWNED_STORE, let lock = &stored.0, let ticket = own(lock) => {
             let value = lock.words().peek().wrapping_add(1);
             ticket.store(|word| word, value).expect("nobody steals it");
@@ -176,8 +197,9 @@ pub(crate) fn counting(stage: &Stage) -> Vec<Method<'_>> {
             let value = ticket.load(|word| word).expect("nobody steals it");
             ticket.store(|word| word, value.wrapping_add(1)).expect("nobody steals it");
         }),
-        method!(BIASED, let lock = &stage.biased.0 => *lock.lock() += 1),
-        method!(COUNTER, let counter = &stage.counter => counter.add(1)),
+        method!(BIASED, &stage.biased.0 => |lock| *lock.lock() += 1),
+        method!(COUNTER, &stage.counter => |counter| counter.add(1)),
+        method!("percpu::Counter among atomics", let counter = &stage.counter => counter.add(1)),
     ]
 }
 
@@ -189,15 +211,15 @@ fn own(lock: &Lock<Word>) -> Ticket<'_, Word> {
 /// Those that keep a word and get it again.
 pub(crate) fn keeping(stage: &Stage) -> Vec<Method<'_>> {
     vec![
-        method!(MUTEX_VEC, let lock = &stage.std_vec.0 => {
+        method!(MUTEX_VEC, &stage.std_vec.0 => |lock| {
             lock.lock().expect("nobody panics").push(black_box(7));
             black_box(lock.lock().expect("nobody panics").pop());
         }),
-        method!("parking_lot Mutex<Vec>: push, pop", let lock = &stage.parking_lot_vec.0 => {
+        method!("parking_lot Mutex<Vec>: push, pop", &stage.parking_lot_vec.0 => |lock| {
             lock.lock().push(black_box(7));
             black_box(lock.lock().pop());
         }),
-        method!("crossbeam ArrayQueue: push, pop", let queue = &stage.queue => {
+        method!("crossbeam ArrayQueue: push, pop", &stage.queue => |queue| {
             let _never_full = queue.push(black_box(7));
             black_box(queue.pop());
         }),
@@ -205,7 +227,11 @@ pub(crate) fn keeping(stage: &Stage) -> Vec<Method<'_>> {
             OWN_VEC.with_borrow_mut(|vec| vec.push(black_box(7)));
             black_box(OWN_VEC.with_borrow_mut(Vec::pop));
         }),
-        method!(STACK, let stack = &stage.stack => {
+        method!(STACK, &stage.stack => |stack| {
+            let _never_full = stack.push(black_box(7));
+            black_box(stack.pop());
+        }),
+        method!("percpu::Stack among atomics: push, pop", let stack = &stage.stack => {
             let _never_full = stack.push(black_box(7));
             black_box(stack.pop());
         }),

@@ -12,8 +12,9 @@
 //!
 //! The best one that works is taken when something first asks. `rseq` counts as working after a
 //! self-test: a thread sits in a section while another sends the barrier, and the section must be
-//! gone when the barrier returns. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set
-//! to a name of the table before that moment, rules out what stands above the named one.
+//! gone when the barrier returns; it sits in one again while another takes its processor, and that
+//! one must be gone as well. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set to a
+//! name of the table before that moment, rules out what stands above the named one.
 //!
 //! `signal` is there with the feature `signals` alone, and chosen only if it is named: it takes a
 //! signal of the process for itself. `native/signal/mod.rs` tells what that means.
@@ -57,7 +58,8 @@ pub(crate) use self::native::signal;
 #[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 pub(crate) use self::native::try_backend;
 pub(crate) use self::native::{
-    Area, Compared, barrier, follow_forks, forks, possible_cpus, stop_sections, stop_sections_on,
+    Area, Compared, barrier, follow_forks, forget_forks, forks, possible_cpus, stop_sections,
+    stop_sections_on,
 };
 pub(crate) use self::regions::{APART, Claim, ITEMS, LATCH, LENGTH, Outcome, Regions};
 pub(crate) use self::spares::{Chained, Spares};
@@ -146,13 +148,26 @@ impl fmt::Display for Choice {
 }
 
 /// The backend that this process uses. The first call finds it out, which takes some milliseconds
-/// and, for the self-test, a thread: call it at the start of a program that minds.
+/// and, for the self-tests, a few threads: call it at the start of a program that minds.
+///
+/// That call allocates, and so do threads. A global allocator that uses `percpu` or `revocable`
+/// must therefore not be the first to ask, nor make its parts inside of an allocation: it would
+/// call itself without end. Let `main` call this before the allocator uses any of it, and let the
+/// allocator serve all that comes before by other means.
+///
+/// # Unloading
+///
+/// A thread that has once run a section, or a signal handler of ours, needs this code for as long
+/// as it lives. So with `rseq` and `signal` a shared library that contains it stays in memory,
+/// whatever `dlclose` is told; if the loader cannot promise that, the backend is not used. Sections
+/// are inlined: where this crate is a shared library of its own (`prefer-dynamic`), those that call
+/// it have sections as well, and must not be unloaded.
 ///
 /// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
 /// are assembly, and none is here that was not tested on its processor.
 pub fn backend() -> &'static Choice {
-    /// Nobody waits for another who is at it: after a fork that one may not be there. Several may
-    /// find it out, and the first one's choice counts.
+    /// Nobody waits for another one's choice: after a fork that one may not be there. Several may
+    /// find it out, and the first one's counts. The self-tests have a latch, which forks open.
     static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
     let made = |choice: *mut Choice| {
         // SAFETY: null, or a choice that stays for ever, as below.

@@ -15,7 +15,7 @@ mod kernel {
     /// Whether there are heavy fences in this process.
     #[inline]
     pub(in super::super) fn are_usable() -> bool {
-        matches!(backend().backend(), Backend::Rseq | Backend::Membarrier)
+        backend().backend() != Backend::Plain
     }
 
     /// Keeps the compiler from moving loads and stores across.

@@ -23,6 +23,9 @@
 //! assert!(buffer.is_some());
 //! ```
 //!
+//! The global allocator must not be the first to use any of this: [`backend`] says why, and also
+//! what it means for libraries that are unloaded.
+//!
 //! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
 //! that costs little, and gets a spare one if another thread was stopped in the middle.
 //!

@@ -274,20 +274,21 @@ impl<T: Item> Stack<T> {
     }
 
     fn drain_part(&self, part: usize) -> Vec<T> {
-        // Nothing may allocate while the latch is shut: the allocator may be our user.
-        let mut items = Vec::with_capacity(self.capacity());
-        let mut words = [0; BATCH];
+        // Nothing may allocate while the latch is shut: the allocator may be our user. Nor may the
+        // items' own code run, which may want the stack.
+        let mut words = Vec::with_capacity(self.capacity());
+        let mut batch = [0; BATCH];
         self.alone_in(part, |part| {
             loop {
-                let done = part.pop(&mut words);
-                // SAFETY: they were in the stack, and are not any more.
-                items.extend(words[..done].iter().map(|word| unsafe { T::from_word(*word) }));
-                if done < words.len() {
+                let done = part.pop(&mut batch);
+                words.extend_from_slice(&batch[..done]);
+                if done < batch.len() {
                     break;
                 }
             }
         });
-        items
+        // SAFETY: they were in the stack, and are not any more.
+        words.into_iter().map(|word| unsafe { T::from_word(word) }).collect()
     }
 
     pub(super) fn push_words(&self, words: &[u64]) -> usize {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Counter, Stack};
+use super::{Counter, Item, Stack};
 
 #[test]
 fn a_counter_counts_up_and_down_and_wraps() {
@@ -102,4 +102,35 @@ fn items_that_own_something_are_dropped_once() {
     let boxes = Stack::with_capacity(4);
     boxes.push(Box::new(7)).unwrap();
     assert_eq!(boxes.drain_all(), [Box::new(7)]);
+}
+
+/// Its making looks at the stack.
+struct Curious(u64);
+
+static LOOKED_AT: std::sync::LazyLock<Stack<Curious>> =
+    std::sync::LazyLock::new(|| Stack::with_capacity(4));
+
+// SAFETY: the number itself.
+unsafe impl Item for Curious {
+    fn into_word(self) -> u64 {
+        self.0
+    }
+
+    unsafe fn from_word(word: u64) -> Self {
+        // If the latch were shut, this would wait for ever.
+        assert!((0..LOOKED_AT.cpus()).all(|cpu| LOOKED_AT.drain(cpu).is_empty()));
+        Self(word)
+    }
+}
+
+#[test]
+fn items_are_made_again_when_the_latch_is_open() {
+    LOOKED_AT.push(Curious(5)).map_err(drop).unwrap();
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let items: Vec<u64> = LOOKED_AT.drain_all().into_iter().map(|item| item.0).collect();
+        done.send(items)
+    });
+    let limit = std::time::Duration::from_secs(60);
+    assert_eq!(is_done.recv_timeout(limit).expect("drain_all waits for itself"), [5]);
 }

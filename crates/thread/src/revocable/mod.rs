@@ -93,6 +93,8 @@
 //! A handler of a signal may interrupt anything here, but must not use any of it. In the child of a
 //! fork, tickets of the thread that forked go on; locks that other threads own are free.
 
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod ending;
 mod lock;
 #[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod model;

@@ -29,7 +29,7 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::backend::{Chained, Spares, follow_forks, forks};
+use crate::backend::{Chained, Spares, follow_forks, forget_forks, forks};
 use crate::sync::machine::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 const NUMBER_BITS: u32 = 44;
@@ -215,6 +215,8 @@ thread_local! {
 impl Drop for Mine {
     fn drop(&mut self) {
         if let Some(record) = self.0.take() {
+            // A fork in a later destructor must not speak for the record's next thread.
+            forget_forks();
             record.release_all();
             #[cfg(feature = "signals")]
             crate::backend::signal::forget_thread();

@@ -53,7 +53,10 @@ pub(super) enum Mode {
 /// std::thread::spawn(move || ticket.store(|word| word, 1));
 /// ```
 ///
-/// Each operation gets a closure that chooses a word under the lock; it runs before anything else.
+/// Each operation gets a closure that chooses a word; it runs before anything else. Choose one of
+/// those under the lock, which the closure gets. The compiler cannot know them from others: if it
+/// gives a [`Word`] from elsewhere, that one is stored to. It is as safe, but only the lock that a
+/// word lies under keeps others from it: two owners of two locks that both change it lose updates.
 #[must_use = "dropped, it releases the lock"]
 pub struct Ticket<'a, T> {
     lock: &'a Lock<T>,
@@ -317,6 +320,11 @@ impl<T> Held<'_, T> {
         #[cfg(test)]
         let gated = gated && !sabotage::is(Mistake::NoGate);
         let _gate = gated.then(|| self.lock.gate().shut());
+        // A thread that ends has released all its names before another one has its record, and the
+        // flag with it. A ticket that lies in a thread-local value comes here even later.
+        if self.record.has_released(self.name) {
+            return Err(Revoked);
+        }
         // The barrier of a thief makes the flag visible, or the thief's name to the check.
         self.record.section.store(self.lock.address(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);

@@ -9,7 +9,8 @@
 //! the interruption, or will not make it.
 //!
 //! - Nothing but the pointer is ever written. It need not be cleared: the kernel does so when it
-//!   finds the thread elsewhere. A library that has run a section must therefore never be unloaded.
+//!   finds the thread elsewhere. A library that has run a section must therefore never be unloaded:
+//!   see [`resident`].
 //! - Sections call nothing and touch no stack. Each copy that the compiler makes of one has a
 //!   description of its own, because all labels are local.
 //! - A debugger that steps through a section restarts it for ever: set a break point behind it.
@@ -29,6 +30,7 @@ mod area;
 mod counter;
 mod cpus;
 mod membarrier;
+mod resident;
 mod selftest;
 #[cfg(feature = "signals")]
 pub(crate) mod signal;
@@ -50,6 +52,7 @@ pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
     match backend {
         Backend::Rseq => {
             count_forks()?;
+            resident::stay()?;
             membarrier::register_for_sections()?;
             let how = area::find()?;
             selftest::run()?;
@@ -58,6 +61,7 @@ pub(crate) fn try_backend(backend: Backend) -> Result<String, String> {
         #[cfg(feature = "signals")]
         Backend::Signal => {
             count_forks()?;
+            resident::stay()?;
             signal::prepare()
         }
         Backend::Membarrier => {
@@ -88,6 +92,11 @@ thread_local! {
 pub(crate) fn follow_forks(word: &'static AtomicU32) {
     SURVIVOR.set(Some(word));
     word.store(forks(), Ordering::Relaxed);
+}
+
+/// The calling thread gives its word up: it is not the one that survives for it any more.
+pub(crate) fn forget_forks() {
+    SURVIVOR.set(None);
 }
 
 /// Lets every child count itself, from its first moment on. Twice does no harm, and waiting for

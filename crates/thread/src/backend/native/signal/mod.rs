@@ -65,10 +65,10 @@
 //!   the thread has ended.
 //! - **F12**: a record is freed or used again while somebody reads it. *Here* records stay, and
 //!   what their thread has named counts as released when it ends, before another one has the
-//!   record. The handler reads a cell of the thread that needs no making and no end. *For the
-//!   user*: a library that uses locks and was loaded at run time must not be unloaded; and as each
-//!   copy of this code has its own handler, the second one in a process is told that the signal is
-//!   taken.
+//!   record: a ticket that outlives it says so before it touches the flag. The handler reads a cell
+//!   of the thread that needs no making and no end. A library that contains the handler stays in
+//!   memory, whatever `dlclose` is told. *For the user*: as each copy of this code has its own
+//!   handler, the second one in a process is told that the signal is taken.
 
 mod handler;
 mod section;
