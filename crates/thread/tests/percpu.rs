@@ -4,8 +4,12 @@
 
 mod hostile;
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hostile::{Running, Steps, Worker, disturb, in_a_child, with_every_backend};
 use lockspan_thread::percpu::{Counter, Stack, backend};
@@ -15,6 +19,51 @@ const THREADS: u64 = 8;
 #[test]
 fn all_of_this_with_every_backend() {
     with_every_backend("all_of_this_with_every_backend", || backend().to_string());
+}
+
+/// Becomes a real-time process of the lowest priority.
+fn become_real_time() -> io::Result<()> {
+    // SAFETY: zeros are a value of the structure.
+    let mut lowest: libc::sched_param = unsafe { std::mem::zeroed() };
+    lowest.sched_priority = 1;
+    // SAFETY: the structure lives through the call.
+    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[test]
+fn a_real_time_process_finds_its_backend() {
+    const AGAIN: &str = "LOCKSPAN_TEST_REAL_TIME";
+    if std::env::var_os(AGAIN).is_some() {
+        let counter = Counter::new();
+        counter.add(1);
+        assert_eq!(counter.sum(), 1);
+        return;
+    }
+    let mut again = Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "a_real_time_process_finds_its_backend"]).env(AGAIN, "yes");
+    // SAFETY: one system call, which is allowed between fork and exec.
+    unsafe { again.pre_exec(become_real_time) };
+    let mut child = match again.spawn() {
+        Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
+            eprintln!("not tried: this user may not have real-time priorities");
+            return;
+        }
+        child => child.unwrap(),
+    };
+    let late = Instant::now() + Duration::from_secs(60);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > late {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it is stuck");
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -42,7 +42,8 @@ impl<T: Chained> Spares<T> {
     pub(crate) fn leave(&self, spare: &'static T) {
         let _latched = self.latch.shut();
         spare.next().store(self.top.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.top.store(ptr::from_ref(spare).cast_mut(), Ordering::Relaxed);
+        // A child of a fork must not see it before its next.
+        self.top.store(ptr::from_ref(spare).cast_mut(), Ordering::Release);
     }
 }
 

@@ -299,6 +299,11 @@ impl<T> Held<'_, T> {
         if self.record.has_released(self.name) {
             return Err(Revoked);
         }
+        // A foreign handler that jumped out has broken this promise; thieves must not trust it.
+        if self.record.comes_again.load(Ordering::Relaxed) != 0 {
+            self.record.section.store(0, Ordering::Relaxed);
+            self.record.comes_again.store(0, Ordering::Release);
+        }
         let (flag, owner) = (self.record.section.as_ptr(), self.lock.owner().as_ptr());
         let name = self.name.word();
         // SAFETY: the words live as long as the lock or for ever, and are atomics; the record's

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::super::Latch;
 use super::area::Area;
 use super::membarrier;
+use crate::spin::Patience;
 use crate::sync::Arc;
 use crate::sync::machine::{AtomicU32, Ordering};
 
@@ -36,10 +37,10 @@ struct Flags {
 impl Flags {
     /// Until the thread is inside, or will not be.
     fn wait_for_sitter(&self) {
-        let start = Instant::now();
+        let (start, mut patience) = (Instant::now(), Patience::new());
         let is_set = |flag: &AtomicU32| flag.load(Ordering::Acquire) != 0;
         while !is_set(&self.inside) && !is_set(&self.gone) && start.elapsed() < LIMIT {
-            thread::yield_now();
+            patience.wait();
         }
     }
 }
@@ -106,11 +107,22 @@ fn start<R: Send + 'static>(
     let thread = thread::Builder::new().name(name.to_owned());
     thread
         .spawn(move || {
+            calm_down();
             let result = work(&flags);
             flags.gone.store(1, Ordering::Release);
             result
         })
         .map_err(|error| format!("the self-test cannot start a thread: {error}"))
+}
+
+/// Gives up a real-time priority that the thread was born with: whoever spins with one would keep
+/// the processor from those that it waits for.
+pub(super) fn calm_down() {
+    // SAFETY: zeros are a value of the structure: the priority of ordinary threads.
+    let ordinary: libc::sched_param = unsafe { std::mem::zeroed() };
+    // If it may not, it has none that matters: to have less is always allowed.
+    // SAFETY: the structure lives through the call.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &ordinary) };
 }
 
 fn end<R>(thread: JoinHandle<R>) -> Result<R, String> {

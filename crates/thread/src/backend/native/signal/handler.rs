@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::io::Error;
 use std::ptr;
-use std::sync::OnceLock;
 
 use super::SIGNAL;
 use super::section::{self, Place};
@@ -55,6 +54,14 @@ pub(super) fn send(thread: u32) -> Result<(), Error> {
     if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
+/// Whether there is no such thread in this process any more.
+pub(super) fn has_ended(thread: u32) -> bool {
+    let process = std::process::id();
+    // SAFETY: the call takes three numbers, and sends nothing.
+    let result = unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) };
+    result != 0 && Error::last_os_error().raw_os_error() == Some(libc::ESRCH)
+}
+
 type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
 
 /// Called by the kernel, at any moment: uses nothing that another moment may have left half done.
@@ -90,9 +97,14 @@ fn come_again(context: *mut libc::ucontext_t) {
     }
 }
 
-/// After this nobody knows which stores are still to come.
+/// After this nobody knows which stores are still to come. A handler may call it.
 pub(super) fn stop(what: &str, error: &Error) -> ! {
-    eprintln!("lockspan: {what}: {error}; aborting");
+    let code = error.raw_os_error().unwrap_or_default().unsigned_abs();
+    let digits = [code / 100 % 10, code / 10 % 10, code % 10].map(|digit| b'0' + digit as u8);
+    for part in [b"lockspan: ", what.as_bytes(), b": error ", &digits, b"; aborting\n"] {
+        // SAFETY: the bytes live through the call.
+        unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+    }
     std::process::abort();
 }
 
@@ -111,33 +123,36 @@ pub(super) fn is_ours() -> bool {
     action().is_ok_and(|action| action.sa_sigaction == ours as usize)
 }
 
-/// Installs the handler, once, if nobody else uses the signal.
+/// In the child of a fork: no signal is pending there, so none comes again.
+extern "C" fn in_the_child() {
+    if let Some(known) = KNOWN.get() {
+        known.comes_again.store(0, Ordering::Relaxed);
+        known.thread.store(number(), Ordering::Release);
+    }
+}
+
+/// Installs the handler, if nobody else uses the signal. Two threads may do so at once, and a fork
+/// may leave one behind in the middle: each step may be done twice.
 pub(super) fn install() -> Result<(), String> {
-    static DONE: OnceLock<Result<(), String>> = OnceLock::new();
-    DONE.get_or_init(|| {
-        let failed = |error: Error| format!("SIGSTKFLT cannot be used: {error}");
-        if action().map_err(failed)?.sa_sigaction != libc::SIG_DFL {
-            return Err("SIGSTKFLT is in use by somebody else".to_owned());
-        }
-        extern "C" fn in_the_child() {
-            if let Some(known) = KNOWN.get() {
-                known.thread.store(number(), Ordering::Release);
-            }
-        }
-        // SAFETY: the handler writes an atomic, which is allowed in a child at any moment.
-        let error = unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
-        if error != 0 {
-            return Err(failed(Error::from_raw_os_error(error)));
-        }
-        let ours: Handler = leave_section;
-        // SAFETY: zeros are a value of the structure: nothing more is blocked meanwhile.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = ours as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-        // SAFETY: the handler is one for `SA_SIGINFO`, and touches only its context, cells that
-        // need no making, atomics, and calls that handlers may make.
-        let result = unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) };
-        if result == 0 { Ok(()) } else { Err(failed(Error::last_os_error())) }
-    })
-    .clone()
+    let failed = |error: Error| format!("SIGSTKFLT cannot be used: {error}");
+    if is_ours() {
+        return Ok(());
+    }
+    if action().map_err(failed)?.sa_sigaction != libc::SIG_DFL {
+        return Err("SIGSTKFLT is in use by somebody else".to_owned());
+    }
+    // SAFETY: the handler writes atomics, which is allowed in a child at any moment.
+    let error = unsafe { libc::pthread_atfork(None, None, Some(in_the_child)) };
+    if error != 0 {
+        return Err(failed(Error::from_raw_os_error(error)));
+    }
+    let ours: Handler = leave_section;
+    // SAFETY: zeros are a value of the structure: nothing more is blocked meanwhile.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ours as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the handler is one for `SA_SIGINFO`, and touches only its context, cells that need
+    // no making, atomics, and calls that handlers may make.
+    let result = unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(failed(Error::last_os_error())) }
 }

@@ -36,7 +36,8 @@
 //!   kernel delivers it when that returns, to the section, or to the next handler below, and so on.
 //!   It says so (`comes_again`), and a thief need not wait.
 //!   *For the user*: a handler must return. One that jumps out leaves the flag up and our signal
-//!   blocked, and thieves wait until the thread stores again.
+//!   blocked: a thief may wait until the thread stores again, and the next store takes the promise
+//!   back before it raises the flag.
 //! - **F4**: a thread has blocked the signal. *Here* a thief looks for that in `/proc`, after the
 //!   signal, and waits for the flag if so. The same if somebody has put another handler in place of
 //!   ours. Nothing is lost, but the promise that thieves do not wait is. *For the user*: leave
@@ -54,7 +55,7 @@
 //! - **F9**: `/proc` cannot be read, for want of descriptors or because it is not there. *Here* it
 //!   decides nothing that stores depend on: a thread of which nothing can be read counts as running
 //!   (so `Steal::Local` is refused) and as one that blocks the signal (so the thief waits for the
-//!   flag). Only "no such file" means that it has ended.
+//!   flag). That it has ended only the kernel says, when it is asked to send it nothing.
 //! - **F10**: a state of "sleeping" in `/proc` is no barrier. *Here* barriers are barriers, and
 //!   the check whether the owner runs only answers `Steal::Local`, before anything was changed.
 //! - **F11**: a signal makes waiting calls return early, with `EINTR`, even with `SA_RESTART`; and
@@ -69,6 +70,12 @@
 //!   of the thread that needs no making and no end. A library that contains the handler stays in
 //!   memory, whatever `dlclose` is told. *For the user*: as each copy of this code has its own
 //!   handler, the second one in a process is told that the signal is taken.
+//!
+//! Two limits remain. The handler knows the sections of the program or library that it is linked
+//! into: do not use this backend where this crate is a Rust `dylib` of its own, since sections are
+//! inlined into its callers. And it reads a thread-local: in a library that is opened late, the C
+//! library may allocate for the first such read of a thread, which `follow_thread` does before any
+//! signal; a later `dlopen` elsewhere can make it do so again. Link it into the program.
 
 mod handler;
 mod section;

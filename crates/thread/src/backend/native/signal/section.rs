@@ -30,7 +30,8 @@ impl Entry {
         let here = std::ptr::from_ref(self).addr();
         let to = |distance: i32| here.wrapping_add_signed(distance as isize);
         match at {
-            at if at > to(self.start) && at < to(self.end) => {
+            // Also at its first instruction: one that was sent back there still has its flag up.
+            at if at >= to(self.start) && at < to(self.end) => {
                 Place::Inside { start: to(self.start) }
             }
             at if at >= to(self.end) && at < to(self.lowered) => Place::Behind,
@@ -126,4 +127,26 @@ pub(crate) unsafe fn store_if(
         );
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn from_its_first_instruction_on_a_thread_is_inside() {
+        let entry = Entry { start: 16, end: 40, lowered: 48 };
+        let here = std::ptr::from_ref(&entry).addr();
+        let start = here + 16;
+        let inside = Place::Inside { start };
+        let (outside, behind) = (Place::Outside, Place::Behind);
+        for (at, place) in
+            [(15, outside), (16, inside), (39, inside), (40, behind), (47, behind), (48, outside)]
+        {
+            assert_eq!(entry.place(here + at), place, "{at}");
+        }
+        let empty = Entry { start: 16, end: 16, lowered: 16 };
+        let here = std::ptr::from_ref(&empty).addr();
+        assert!((0..64).all(|at| empty.place(here + at) == Place::Outside));
+    }
 }

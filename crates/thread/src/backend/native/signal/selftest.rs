@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::section::enlist;
 use super::{handler, membarrier};
+use crate::spin::Patience;
 use crate::sync::Arc;
 use crate::sync::machine::{AtomicU32, Ordering};
 
@@ -30,15 +31,16 @@ pub(super) fn run() -> Result<(), String> {
     let sitter = thread::Builder::new().name("lockspan-selftest".to_owned());
     let sitter = sitter
         .spawn(move || {
+            super::super::selftest::calm_down();
             // SAFETY: a query without side effects.
             let number = unsafe { libc::gettid() };
             theirs.thread.store(number.cast_unsigned(), Ordering::Release);
             sit(&theirs)
         })
         .map_err(|error| format!("the self-test cannot start a thread: {error}"))?;
-    let start = Instant::now();
+    let (start, mut patience) = (Instant::now(), Patience::new());
     while words.inside.load(Ordering::Acquire) == 0 && start.elapsed() < LIMIT {
-        thread::yield_now();
+        patience.wait();
     }
     words.asked.store(1, Ordering::SeqCst);
     let sent = handler::send(words.thread.load(Ordering::Acquire));

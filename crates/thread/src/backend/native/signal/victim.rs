@@ -1,7 +1,5 @@
 //! What a thief asks and does about the thread that owns the lock.
 
-use std::io::ErrorKind;
-
 use super::super::barrier;
 use super::{SIGNAL, handler};
 
@@ -32,8 +30,8 @@ pub(crate) fn interrupt(thread: u32) -> Sent {
 fn read(thread: u32, name: &str) -> Result<Option<String>, std::io::Error> {
     match std::fs::read_to_string(format!("/proc/self/task/{thread}/{name}")) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
+        // No such file is no proof: there may be no `/proc`, or another world's.
+        Err(_) if handler::has_ended(thread) => Ok(None),
         Err(error) => Err(error),
     }
 }
