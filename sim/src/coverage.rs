@@ -37,6 +37,7 @@ hits! {
     StoredUnseen "fault: crash between a write and its answer",
     FailOver "fault: groups changed their owner",
     Moved "fault: groups moved between living servers",
+    Retired "fault: operator ended a session",
     Rollback "fault: storage went back in time",
     DriftWithin "fault: clocks drift within the margin",
     DriftBeyond "fault: clocks drift beyond the margin",

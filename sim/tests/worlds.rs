@@ -80,6 +80,19 @@ fn worlds_in_which_groups_move_keep_their_promises() {
 }
 
 #[test]
+fn worlds_in_which_operators_end_sessions_keep_their_promises() {
+    for seed in 0..100 {
+        let mut plan = Plan::draw_with(seed, None, None);
+        // There no session ends before its node does, and the oracle holds the server to that.
+        if plan.class.is_lossless() || plan.class.has_one_delay() {
+            continue;
+        }
+        plan.retires = plan.time / 8;
+        assert_eq!(run(&plan, Bugs::NONE).failure, None, "{}", plan.flags());
+    }
+}
+
+#[test]
 fn each_bug_put_back_is_found() {
     let listed: BTreeSet<_> = TABLE.iter().map(|(bug, _)| format!("{bug:?}")).collect();
     let all: BTreeSet<_> = Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect();

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod command;
 mod faults;
+mod fuzz;
 mod models;
 mod search;
 mod table;
@@ -32,6 +33,9 @@ cargo xtask <command>
       --minutes M      for so long (default 3)
       --nodes K        so many nodes (default 4)
       --seed S         with these choices
+  fuzz                 send nonsense to the decoder and to a server that runs
+      --seeds N        so many streams (default 20000)
+      --first S        beginning with this seed
   bench [FILTER]       compare with other locks; on a quiet machine
   bench progressive    compare the progressive locks instead
   bench revocable      measure the revocable locks and the data of each processor instead
@@ -62,6 +66,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "weaken" => weaken::main(&Workspace::find()?, args),
         "search" => search::main(&Workspace::find()?, args),
         "faults" => faults::main(&Workspace::find()?, args),
+        "fuzz" => fuzz::main(&Workspace::find()?, args),
         "bench" => bench::main(&Workspace::find()?, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

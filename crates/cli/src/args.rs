@@ -38,9 +38,18 @@ pub(crate) enum Command {
     /// Show what is locked, and who holds and waits
     #[command(after_help = LOCKS)]
     Locks(LocksArgs),
+    /// Watch what is locked, live, in the terminal
+    #[command(after_help = TOP)]
+    Top(TopArgs),
     /// Put a load on a service and measure it
     #[command(after_help = BENCH)]
     Bench(BenchArgs),
+    /// Make the hash of a password, for the file of users
+    #[command(after_help = PASSWD)]
+    Passwd {
+        /// Print a whole section for this user
+        user: Option<String>,
+    },
     /// Print the completions for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
@@ -75,8 +84,10 @@ pub(crate) enum RunCommand {
 /// Where the service is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Service {
-    /// The service: local: (this user's own, started if need be), lockspan://HOST:PORT, or
-    /// unix:///path/of.sock
+    /// The service: local: (this user's own, started if need be), lockspan://HOST:PORT,
+    /// lockspans://USER@HOST:PORT with TLS, or unix:///path/of.sock. Who to be and whom to trust
+    /// may be variables: LOCKSPAN_USER, LOCKSPAN_PASSWORD_FILE or LOCKSPAN_PASSWORD, LOCKSPAN_CA,
+    /// LOCKSPAN_CERT and LOCKSPAN_KEY
     #[arg(long, value_name = "URL", env = "LOCKSPAN_URL", default_value = "local:")]
     #[arg(hide_env_values = true)]
     pub(crate) url: String,
@@ -120,6 +131,18 @@ pub(crate) struct LocksArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Only records that match, as Redis does it: * ? [a-z]
+    pub(crate) pattern: Option<String>,
+}
+
+/// `lockspan top`.
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// How often to look
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
+    pub(crate) every: Duration,
+    /// Only records that match, as Redis does it: * ?
     pub(crate) pattern: Option<String>,
 }
 
@@ -171,7 +194,10 @@ Examples:
 A file:
   listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
   data-dir = \"/var/lib/lockspan\"
-  max-lease = \"30s\"";
+  max-lease = \"30s\"
+
+Beyond this machine, see docs/security.md:
+  lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml";
 
 const RUN: &str = "\
 The command runs in a process group of its own, which is the terminal's foreground group if this
@@ -208,6 +234,14 @@ Examples:
   lockspan locks 'invoice:*'
   lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record";
 
+const TOP: &str = "\
+Keys: Tab records or sessions, / filter by name, s next order, r reverse it, arrows and PgUp, PgDn
+move, p pause, ? help, q quit.
+
+Examples:
+  lockspan top
+  lockspan top --url lockspan://127.0.0.1:7420 'invoice:*'";
+
 const BENCH: &str = "\
 A client that holds a record keeps it until another client wants it: such locks cost no message, and
 the table tells how many of a hundred they were. Latencies are from asking to having.
@@ -216,6 +250,13 @@ Examples:
   lockspan bench
   lockspan bench --clients 8 --records 10 --read 0       writers that compete
   lockspan bench --uncached                              what a question costs";
+
+const PASSWD: &str = "\
+The password is asked for at a terminal, else it is what stdin has, without the end of its line.
+
+Examples:
+  lockspan passwd billing >> users.toml
+  lockspan passwd < password.txt";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -260,7 +301,7 @@ mod tests {
 
     #[test]
     fn no_line_of_the_texts_is_too_wide_for_a_page() {
-        for text in [EXAMPLES, SERVE, RUN, LOCKS, BENCH, COMPLETIONS, MAN] {
+        for text in [EXAMPLES, SERVE, RUN, LOCKS, TOP, BENCH, PASSWD, COMPLETIONS, MAN] {
             for line in text.lines() {
                 assert!(line.len() <= 100, "{line}");
             }

@@ -61,32 +61,32 @@ fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>
 
 /// A record as the service tells of it.
 #[derive(Debug, PartialEq, Eq)]
-struct Locked {
-    name: String,
-    state: String,
-    holders: Vec<Claim>,
-    waiters: Vec<Claim>,
+pub(crate) struct Locked {
+    pub(crate) name: String,
+    pub(crate) state: String,
+    pub(crate) holders: Vec<Claim>,
+    pub(crate) waiters: Vec<Claim>,
     /// How many more there are than the service shows.
-    more_holders: usize,
-    more_waiters: usize,
+    pub(crate) more_holders: usize,
+    pub(crate) more_waiters: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Claim {
-    session: String,
-    mode: String,
-    token: Option<String>,
-    revoked: Option<String>,
+pub(crate) struct Claim {
+    pub(crate) session: String,
+    pub(crate) mode: String,
+    pub(crate) token: Option<String>,
+    pub(crate) revoked: Option<String>,
 }
 
-fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
+pub(crate) fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
     let Value::Array(pair) = reply else { return None };
     let [Value::Bulk(next), Value::Array(records)] = &pair[..] else { return None };
     Some((next.to_vec(), records.iter().map(Locked::read).collect::<Option<_>>()?))
 }
 
 /// A field of a map, as text.
-fn field(map: &Value, name: &str) -> Option<String> {
+pub(crate) fn field(map: &Value, name: &str) -> Option<String> {
     match find(map, name)? {
         Value::Int(number) => Some(number.to_string()),
         Value::Bulk(bytes) | Value::Status(bytes) => Some(readable(bytes)),
@@ -95,7 +95,7 @@ fn field(map: &Value, name: &str) -> Option<String> {
 }
 
 /// Text as it is, unless it could do something to a terminal; other bytes are escaped.
-fn readable(bytes: &[u8]) -> String {
+pub(crate) fn readable(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
         _ => bytes.escape_ascii().to_string(),

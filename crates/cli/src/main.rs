@@ -5,7 +5,9 @@
 //! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log                  |
 //! | `run/`        | runs a command under a lock                                                |
 //! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
+//! | `top/`        | the same, live                                                             |
 //! | `bench/`      | a load and its latencies                                                   |
+//! | `passwd.rs`   | the hash of a password; `login.rs`: who to be, from variables            |
 //! | `pages.rs`    | completions and manual pages                                               |
 
 #![forbid(unsafe_code)]
@@ -15,12 +17,15 @@ mod bench;
 mod exit;
 mod locks;
 mod log;
+mod login;
 mod options;
 mod pages;
+mod passwd;
 mod resp;
 mod run;
 mod serve;
 mod state;
+mod top;
 mod values;
 
 use std::process::ExitCode;
@@ -52,7 +57,9 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::main(&flags),
         Command::Run(args) => run::main(args),
         Command::Locks(args) => locks::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Bench(args) => bench::main(args),
+        Command::Passwd { user } => passwd::main(user.as_deref()),
         Command::Completions { shell } => pages::completions(shell),
         Command::Man { dir } => pages::manual(dir.as_deref()),
     };

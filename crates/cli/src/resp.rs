@@ -1,25 +1,20 @@
 //! A plain connection to a service: one command, one reply.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use lockspan_client::local;
+use lockspan_client::{ConnectError, Plain};
 use lockspan_wire::{FromServer, Value, WireLimits, put_command, take_from_server};
 
 use crate::exit::{Failure, INTERNAL, UNAVAILABLE, USAGE};
+use crate::login;
 
 /// A connection that speaks RESP3.
 pub(crate) struct Connection {
-    stream: Box<dyn Stream>,
+    stream: Plain,
     received: BytesMut,
 }
-
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
 
 /// How long a service may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -30,28 +25,21 @@ const LIMITS: WireLimits = WireLimits { frame: 256 << 20, args: 16 << 20 };
 impl Connection {
     /// Connects to the service at `url`. `None`: it is the user's own, and does not run.
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Failure> {
-        let away =
-            |bad: io::Error| Failure::new(UNAVAILABLE, format!("can't connect to {url}: {bad}"));
-        let stream: Box<dyn Stream> = if url == "local:" {
-            let path = local::socket().map_err(|bad| Failure::new(UNAVAILABLE, bad.to_string()))?;
-            match unix(&path) {
-                Err(bad) if is_nobody(&bad) => return Ok(None),
-                stream => Box::new(stream.map_err(away)?),
-            }
-        } else if let Some(path) = url.strip_prefix("unix://") {
-            Box::new(unix(Path::new(path)).map_err(away)?)
-        } else if let Some(address) = url.strip_prefix("lockspan://") {
-            Box::new(tcp(address.trim_end_matches('/')).map_err(away)?)
+        let options = login::options().name("lockspan");
+        let opened = if url == "local:" {
+            Plain::open_local(&options, PATIENCE)
         } else {
-            return Err(Failure::new(
-                USAGE,
-                format!(
-                    "{url:?} is no URL of a service: local:, lockspan://HOST:PORT or unix:///path"
-                ),
-            ));
+            Plain::open(&options, url, PATIENCE).map(Some)
         };
+        let opened = opened.map_err(|bad| {
+            let usage = matches!(bad, ConnectError::BadUrl { .. } | ConnectError::BadOption { .. });
+            Failure::new(if usage { USAGE } else { UNAVAILABLE }, format!("can't connect: {bad}"))
+        })?;
+        let Some(stream) = opened else { return Ok(None) };
         let mut connection = Self { stream, received: BytesMut::new() };
-        connection.ask(&[b"HELLO", b"3"])?;
+        let hello: Vec<_> = connection.stream.hello().iter().map(|word| word.to_vec()).collect();
+        let hello: Vec<&[u8]> = hello.iter().map(Vec::as_slice).collect();
+        connection.ask(&hello)?;
         Ok(Some(connection))
     }
 
@@ -84,24 +72,4 @@ impl Connection {
             }
         }
     }
-}
-
-/// Whether the socket is not there, or nobody listens on it.
-fn is_nobody(bad: &io::Error) -> bool {
-    matches!(bad.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
-}
-
-fn unix(path: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-fn tcp(address: &str) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }

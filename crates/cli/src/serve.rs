@@ -41,11 +41,14 @@ fn die_of_panics() {
 async fn serve(config: Config) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't listen to signals: {bad}")))?;
-    let data = config.data.clone();
+    let (data, has_tls) = (config.data.clone(), config.tls.is_some());
     let server = Server::start(config)
         .await
         .map_err(|bad| Failure::new(CONFIG, format!("can't start: {bad}")))?;
-    greet(server.addresses(), &data);
+    greet(server.addresses(), &data, has_tls);
+    if let Some(at) = server.http_address() {
+        info!("page and metrics on http://{at}/");
+    }
     let first = tokio::select! {
         () = server.wait() => {
             info!("stopped: nobody needed the service any more");
@@ -67,20 +70,22 @@ async fn serve(config: Config) -> Result<ExitCode, Failure> {
 }
 
 /// The first line: where it listens, where data is, and how to try it.
-fn greet(addresses: &[Address], data: &Data) {
+fn greet(addresses: &[Address], data: &Data, has_tls: bool) {
     let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let data = match data {
         Data::Dir(dir) => dir.display().to_string(),
         Data::None { .. } => "none".to_owned(),
     };
-    let attempt = addresses.first().map(how_to_try).unwrap_or_default();
+    let attempt = addresses.first().map(|at| how_to_try(at, has_tls)).unwrap_or_default();
     info!("listening on {}; data in {data}; try: {attempt}", listen.join(", "));
 }
 
-fn how_to_try(address: &Address) -> String {
+fn how_to_try(address: &Address, has_tls: bool) -> String {
     let (redis, url) = match address {
         Address::Tcp(at) => {
-            (format!("redis-cli -h {} -p {}", at.ip(), at.port()), format!("lockspan://{at}"))
+            let (scheme, tls) = if has_tls { ("lockspans", " --tls") } else { ("lockspan", "") };
+            let redis = format!("redis-cli -h {} -p {}{tls}", at.ip(), at.port());
+            (redis, format!("{scheme}://{at}"))
         }
         Address::Unix(path) => {
             let path = path.display();

@@ -6,6 +6,8 @@ use std::io;
 use lockspan_protocol::cache::WantRefusal;
 use lockspan_protocol::{AcquireRefusal, Owner, SessionRefusal};
 
+use crate::url::shown_url;
+
 /// Why a record was not acquired, or is not held any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -129,7 +131,7 @@ impl fmt::Display for Trouble {
 pub enum ConnectError {
     /// The URL is not one of ours.
     BadUrl {
-        /// As given.
+        /// As given, without what may be a password.
         url: String,
         /// What is wrong with it.
         why: &'static str,
@@ -160,13 +162,22 @@ pub enum ConnectError {
     },
 }
 
+impl ConnectError {
+    /// [`BadUrl`](Self::BadUrl), which does not tell the password.
+    #[must_use]
+    pub fn bad_url(url: &str, why: &'static str) -> Self {
+        Self::BadUrl { url: shown_url(url), why }
+    }
+}
+
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::BadUrl { url, why } => write!(
                 f,
                 "\"{url}\" is no address of a lock service: {why}; it is one of \
-                 memory:  local:  lockspan://HOST:PORT  unix:///PATH  redis://HOST:PORT"
+                 memory:  local:  unix:///PATH  lockspan://HOST:PORT  \
+                 lockspans://USER:PASSWORD@HOST:PORT?ca=FILE  redis://HOST:PORT"
             ),
             Self::BadOption { what } | Self::Local { what } => f.write_str(what),
             Self::Unreachable { address, source } => {

@@ -24,6 +24,7 @@
 //! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
 //! | `peer` | the way for other crates: whoever stands in for the server |
 //! | `task` | the background task: hears, reconnects, keeps the time |
+//! | `plain` | a connection for tools: commands and replies, nothing kept |
 //! | `local` | the service of this user, started when it is needed |
 
 #![forbid(unsafe_code)]
@@ -42,6 +43,7 @@ mod node;
 mod options;
 mod peer;
 mod places;
+mod plain;
 mod record;
 mod stats;
 mod stream;
@@ -60,12 +62,13 @@ pub use locks::Locks;
 pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
 pub use options::Options;
 pub use peer::{Ear, Peer};
+pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
-pub use url::DEFAULT_PORT;
+pub use url::{DEFAULT_PORT, shown_url};
 
-/// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT` or `unix:///PATH`, with
-/// the default [`Options`].
+/// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
+/// `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE`, with the default [`Options`].
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     Options::new().connect(url).await
 }

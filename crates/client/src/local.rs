@@ -71,7 +71,7 @@ pub(crate) async fn reach(dial: &Dial) -> Result<Arc<Stream>, ConnectError> {
     }
 }
 
-fn is_absent(why: &ConnectError) -> bool {
+pub(crate) fn is_absent(why: &ConnectError) -> bool {
     let ConnectError::Unreachable { source, .. } = why else { return false };
     matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }

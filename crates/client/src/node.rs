@@ -554,8 +554,14 @@ impl Node {
             _ => None,
         };
         let upgrade = matches!(why, AcquireRefusal::UpgradeConflict | AcquireRefusal::NotHeld);
+        // Who may read is not refused because somebody else here may not write.
+        let denied = match why {
+            AcquireRefusal::Denied { mode } => Some(mode),
+            _ => None,
+        };
         let error = LockError::from_refusal(why);
         let is_meant = |waiter: &Waiter| match &circle {
+            _ if denied.is_some() => denied.is_some_and(|mode| waiter.mode >= mode),
             Some(cycle) => waiter.owner.is_some_and(|owner| cycle.contains(&owner)),
             None => waiter.upgrade.is_some() || !upgrade,
         };

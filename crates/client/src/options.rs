@@ -1,10 +1,13 @@
 //! How to be connected.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::cache::Config;
 use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
+use lockspan_tls::ClientFiles;
+use lockspan_wire::Secret;
 
 use crate::error::ConnectError;
 use crate::line::OWNERS;
@@ -13,7 +16,7 @@ use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
 use crate::node::{Habits, Node};
 use crate::task::{self, Attended, Dial};
-use crate::url::Target;
+use crate::url::{Login, Target};
 use crate::way::{Outbox, Way};
 
 /// Choices for a connection; each has a default that is good for most.
@@ -40,6 +43,8 @@ pub struct Options {
     max_cached: usize,
     pub(crate) try_for: Duration,
     name: String,
+    login: Login,
+    tls: ClientFiles,
 }
 
 impl Default for Options {
@@ -62,6 +67,8 @@ impl Options {
             max_cached: 100_000,
             try_for: Duration::from_millis(100),
             name: "lockspan".to_owned(),
+            login: Login::default(),
+            tls: ClientFiles::default(),
         }
     }
 
@@ -127,15 +134,88 @@ impl Options {
         Self { name: name.into(), ..self }
     }
 
+    /// Who to be there, for a server that has users. What the URL says goes before it.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>) -> Self {
+        self.login.user = Some(name.into());
+        self
+    }
+
+    /// The password of the user, who is `default` unless told.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<Vec<u8>>) -> Self {
+        self.login.password = Some(Secret::new(password.into().into()));
+        self
+    }
+
+    /// The file that has the password of the user: it is read each time that a connection is made,
+    /// without white space at its end.
+    #[must_use]
+    pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.login.password_file = Some(path.into());
+        self
+    }
+
+    /// `lockspans://`: the authorities that the server's certificate may be from, a PEM file. Those
+    /// of the system unless told.
+    #[must_use]
+    pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.ca = Some(path.into());
+        self
+    }
+
+    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files.
+    #[must_use]
+    pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
+        self
+    }
+
+    /// The certificate alone: connecting fails unless there is a [key](Self::key) too.
+    #[must_use]
+    pub fn cert(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.cert = Some(path.into());
+        self
+    }
+
+    /// The key alone: connecting fails unless there is a [certificate](Self::cert) too.
+    #[must_use]
+    pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls.key = Some(path.into());
+        self
+    }
+
+    /// How to call the server at `url`; none if there is nobody to call.
+    pub(crate) fn dial(&self, url: &str) -> Result<Option<Dial>, ConnectError> {
+        let mut site = match Target::parse(url)? {
+            Target::Memory(_) => return Ok(None),
+            Target::Local => return Ok(Some(Dial::local(local::socket()?, &self.name))),
+            Target::Server(site) => *site,
+        };
+        let Login { user, password, password_file } = self.login.clone();
+        let is_said = site.login.password.is_some() || site.login.password_file.is_some();
+        site.login.user = site.login.user.or(user);
+        if !is_said {
+            (site.login.password, site.login.password_file) = (password, password_file);
+        }
+        let ClientFiles { ca, cert, key } = self.tls.clone();
+        site.tls.ca = site.tls.ca.or(ca);
+        if site.tls.cert.is_none() && site.tls.key.is_none() {
+            (site.tls.cert, site.tls.key) = (cert, key);
+        }
+        Dial::new(site, &self.name).map(Some)
+    }
+
     /// Connects. The connection is looked after by a task of the runtime that this is called in.
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
-        let target = Target::parse(url)?;
+        let dial = self.dial(url)?;
         let config = self.config()?;
         let habits = self.habits();
         let runtime = task::runtime()?;
-        let node = match target {
-            Target::Memory(name) => {
-                let way = Way::Memory(Seat::take(&name));
+        let node = match dial {
+            None => {
+                let name = url.strip_prefix("memory:").unwrap_or_default();
+                let way = Way::Memory(Seat::take(name));
                 let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
                 if let Way::Memory(seat) = &node.way {
                     seat.belongs_to(&node);
@@ -144,11 +224,7 @@ impl Options {
                 runtime.spawn(task::attend(Attended(Arc::clone(&node))));
                 node
             }
-            Target::Local | Target::Server(_) => {
-                let dial = match target {
-                    Target::Server(address) => Dial::new(address, &self.name),
-                    _ => Dial::local(local::socket()?, &self.name),
-                };
+            Some(dial) => {
                 let first = dial.reach().await?;
                 let way = Way::Stream(Outbox::default());
                 let node = Arc::new(Node::new(config, habits, way, runtime.clone()));

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::Tick;
+use lockspan_tls::ClientConfig;
 use lockspan_wire::{Attention, FromServer, Value, WireLimits, put_command, take_from_server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -20,7 +21,7 @@ use crate::locks::Locks;
 use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream::Stream;
-use crate::url::Address;
+use crate::url::{Address, Login, Site};
 use crate::way::{Connection, Outbox, Way};
 
 /// How long a server may take to answer when it is called.
@@ -76,19 +77,40 @@ pub(crate) fn connect_in_background(
 #[derive(Clone, Debug)]
 pub(crate) struct Dial {
     pub(crate) address: Address,
+    /// There is one if the address is one with TLS.
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    login: Login,
     name: String,
     /// It is this user's own service, which is started when it is not there.
     is_local: bool,
 }
 
 impl Dial {
-    pub(crate) fn new(address: Address, name: &str) -> Self {
-        Self { address, name: name.to_owned(), is_local: false }
+    pub(crate) fn new(site: Site, name: &str) -> Result<Self, ConnectError> {
+        if site.shows_password() {
+            return Err(ConnectError::BadOption {
+                what: format!(
+                    "the password would go to {} where others can read it: use lockspans://, or \
+                     ?insecure=yes if nobody reads along",
+                    site.address
+                ),
+            });
+        }
+        let Site { address, login, tls, .. } = site;
+        let tls =
+            match &address {
+                Address::Tls(_) => Some(tls.load().map_err(|why| ConnectError::BadOption {
+                    what: format!("certificates: {why}"),
+                })?),
+                Address::Tcp(_) | Address::Unix(_) => None,
+            };
+        Ok(Self { address, tls, login, name: name.to_owned(), is_local: false })
     }
 
     /// To this user's own service.
     pub(crate) fn local(socket: PathBuf, name: &str) -> Self {
-        Self { is_local: true, ..Self::new(Address::Unix(socket), name) }
+        let (address, name) = (Address::Unix(socket), name.to_owned());
+        Self { address, tls: None, login: Login::default(), name, is_local: true }
     }
 
     /// Connects; to this user's own service also if it has to be started.
@@ -99,12 +121,14 @@ impl Dial {
     /// Connects and says hello.
     pub(crate) async fn connect(&self) -> Result<Arc<Stream>, ConnectError> {
         let address = self.address.to_string();
-        let unreachable = |source| ConnectError::Unreachable { address: address.clone(), source };
+        let failed = |why| failed(address.clone(), why);
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer");
-        let connected = timeout(PATIENCE, Stream::connect(&self.address)).await;
-        let stream = connected.map_err(late).flatten().map_err(unreachable)?;
-        let hello = timeout(PATIENCE, self.hello(&stream)).await;
-        match hello.map_err(late).flatten().map_err(unreachable)? {
+        let connecting = Stream::connect(&self.address, self.tls.as_ref());
+        let connected = timeout(PATIENCE, connecting).await;
+        let stream = connected.map_err(late).flatten().map_err(failed)?;
+        let words = self.hello_words()?;
+        let hello = timeout(PATIENCE, self.hello(&stream, &words)).await;
+        match hello.map_err(late).flatten().map_err(failed)? {
             Value::Map(pairs) if is_lockspan(&pairs) => Ok(Arc::new(stream)),
             Value::Error { code, text } => {
                 let said = format!("{} {text}", code.as_str());
@@ -117,9 +141,20 @@ impl Dial {
         }
     }
 
-    async fn hello(&self, stream: &Stream) -> io::Result<Value> {
+    /// What to say first. The password is read anew each time, if it is in a file.
+    pub(crate) fn hello_words(&self) -> Result<Vec<Vec<u8>>, ConnectError> {
+        let mut words = vec![b"HELLO".to_vec(), b"3".to_vec()];
+        if let Some([user, password]) = self.login.words()? {
+            words.extend([b"AUTH".to_vec(), user, password]);
+        }
+        words.extend([b"SETNAME".to_vec(), self.name.clone().into_bytes()]);
+        Ok(words)
+    }
+
+    async fn hello(&self, stream: &Stream, words: &[Vec<u8>]) -> io::Result<Value> {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let mut bytes = BytesMut::new();
-        put_command(&[b"HELLO", b"3", b"SETNAME", self.name.as_bytes()], &mut bytes);
+        put_command(&words, &mut bytes);
         let mut written = 0;
         while written < bytes.len() {
             stream.writable().await?;
@@ -149,6 +184,41 @@ impl Dial {
             sleep(jittered(pause)).await;
             pause = (pause * 2).min(longest);
         }
+    }
+}
+
+/// What is said to be wrong with a connection. Who does not speak TLS as it should is there.
+pub(crate) fn failed(address: String, why: io::Error) -> ConnectError {
+    if why.kind() == io::ErrorKind::InvalidData {
+        let said = format!("{why}");
+        return ConnectError::Refused { address, said };
+    }
+    ConnectError::Unreachable { address, source: why }
+}
+
+impl Login {
+    /// The user and the password, if there is one.
+    fn words(&self) -> Result<Option<[Vec<u8>; 2]>, ConnectError> {
+        let bad = |what| Err(ConnectError::BadOption { what });
+        let password = match (&self.password, &self.password_file) {
+            (Some(password), _) => password.reveal().to_vec(),
+            (None, Some(path)) => match std::fs::read(path) {
+                // Editors end a file with the end of a line.
+                Ok(bytes) => bytes.trim_ascii_end().to_vec(),
+                Err(why) => {
+                    return bad(format!(
+                        "the password can't be read from {}: {why}",
+                        path.display()
+                    ));
+                }
+            },
+            (None, None) => match &self.user {
+                Some(user) => return bad(format!("user {user:?} has no password here")),
+                None => return Ok(None),
+            },
+        };
+        let user = self.user.as_deref().unwrap_or("default");
+        Ok(Some([user.as_bytes().to_vec(), password]))
     }
 }
 

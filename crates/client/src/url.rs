@@ -1,7 +1,12 @@
 //! Where the service is: what an address may look like.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
+
+use bytes::Bytes;
+use lockspan_tls::ClientFiles;
+use lockspan_wire::Secret;
 
 use crate::error::ConnectError;
 
@@ -16,7 +21,25 @@ pub(crate) enum Target {
     /// The service of this user on this machine.
     Local,
     /// A server.
-    Server(Address),
+    Server(Box<Site>),
+}
+
+/// A server, and what it is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) address: Address,
+    pub(crate) login: Login,
+    pub(crate) tls: ClientFiles,
+    /// A password may be sent where others read along.
+    pub(crate) insecure: bool,
+}
+
+/// Who to be there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) password_file: Option<PathBuf>,
 }
 
 /// Where a server listens.
@@ -24,36 +47,63 @@ pub(crate) enum Target {
 pub(crate) enum Address {
     /// `host:port`.
     Tcp(String),
+    /// `host:port`, with TLS.
+    Tls(String),
     Unix(PathBuf),
+}
+
+impl Address {
+    /// The host of `host:port`, as a certificate names it.
+    pub(crate) fn host(at: &str) -> &str {
+        let host = at.rsplit_once(':').map_or(at, |(host, _)| host);
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tcp(address) => f.write_str(address),
+            Self::Tcp(address) | Self::Tls(address) => f.write_str(address),
             Self::Unix(path) => write!(f, "{}", path.display()),
         }
     }
 }
 
+impl Site {
+    pub(crate) fn new(address: Address) -> Self {
+        let (login, tls) = (Login::default(), ClientFiles::default());
+        Self { address, login, tls, insecure: false }
+    }
+
+    /// Whether a password would be read by whoever reads the network along.
+    pub(crate) fn shows_password(&self) -> bool {
+        let Address::Tcp(at) = &self.address else { return false };
+        let host = Address::host(at);
+        let is_here = host.parse::<IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
+        let has_one = self.login.password.is_some() || self.login.password_file.is_some();
+        has_one && !is_here && !self.insecure
+    }
+}
+
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
-        let bad = |why| ConnectError::BadUrl { url: url.to_owned(), why };
+        let bad = |why| ConnectError::bad_url(url, why);
         let (scheme, rest) = url.split_once(':').ok_or_else(|| bad("it has no scheme"))?;
         match scheme {
             "memory" => Ok(Self::Memory(rest.to_owned())),
             "local" if rest.is_empty() => Ok(Self::Local),
             "local" => Err(bad("nothing may follow local:")),
             "unix" => match rest.strip_prefix("//").unwrap_or(rest) {
-                path if path.starts_with('/') => Ok(Self::Server(Address::Unix(path.into()))),
+                path if path.starts_with('/') => {
+                    Ok(Self::Server(Box::new(Site::new(Address::Unix(path.into())))))
+                }
                 _ => Err(bad("the path of the socket has to begin with /")),
             },
-            "lockspan" => {
-                let host = rest.strip_prefix("//").ok_or_else(|| bad("// is missing"))?;
-                let host = host.strip_suffix('/').unwrap_or(host);
-                tcp(host).map(Self::Server).map_err(bad)
+            "lockspan" | "lockspans" => {
+                let rest = rest.strip_prefix("//").ok_or_else(|| bad("// is missing"))?;
+                let site = site(rest, scheme == "lockspans").map_err(bad)?;
+                Ok(Self::Server(Box::new(site)))
             }
-            "lockspans" => Err(bad("TLS is not there yet")),
             "redis" | "rediss" => {
                 Err(bad("locks on Redis are in the crates lockspan and lockspan-redis"))
             }
@@ -62,25 +112,113 @@ impl Target {
     }
 }
 
-fn tcp(host: &str) -> Result<Address, &'static str> {
+/// A URL as it may stand in a message: without user, password and what follows `?`. Of what is no
+/// URL nothing is shown that may be one of these.
+#[must_use]
+pub fn shown_url(url: &str) -> String {
+    let (place, query) = url.split_once('?').unwrap_or((url, ""));
+    let end = place.find([':', '/']).unwrap_or(0);
+    let is_scheme = ["lockspan", "redis"].iter().any(|ours| place.starts_with(ours))
+        || ["local", "memory", "unix"].contains(&&place[..end])
+        || place[end..].starts_with("://");
+    let after = if is_scheme { end } else { 0 };
+    let host = place[after..].trim_start_matches([':', '/']);
+    let scheme = &place[..place.len() - host.len()];
+    // The password may have a ? in it.
+    if query.contains('@') {
+        return format!("{scheme}...");
+    }
+    let (login, host) = host.rsplit_once('@').map_or(("", host), |(_, host)| ("...@", host));
+    let hosts: Vec<_> = host.split(',').map(shown_host).collect();
+    let query = if query.is_empty() { "" } else { "?..." };
+    format!("{scheme}{login}{}{query}", hosts.join(","))
+}
+
+/// Where the host was forgotten, a password stands in the place of its port.
+fn shown_host(host: &str) -> String {
+    let name = host.find(']').map_or(0, |end| end + 1);
+    let Some(colon) = host[name..].find(':').map(|at| name + at) else { return host.to_owned() };
+    let port = host[colon + 1..].split('/').next().unwrap_or_default();
+    let is_port = port.parse::<u16>().is_ok();
+    if is_port { host.to_owned() } else { format!("{}:...", &host[..colon]) }
+}
+
+fn site(rest: &str, has_tls: bool) -> Result<Site, &'static str> {
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (login, host) = match place.rsplit_once('@') {
+        Some((login, host)) => (read_login(login)?, host),
+        None => (Login::default(), place),
+    };
+    let at = tcp(host.strip_suffix('/').unwrap_or(host))?;
+    let address = if has_tls { Address::Tls(at) } else { Address::Tcp(at) };
+    let mut site = Site { login, ..Site::new(address) };
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if name == "insecure" {
+            site.insecure = match value {
+                "yes" => true,
+                "no" => false,
+                _ => return Err("insecure is yes or no"),
+            };
+            continue;
+        }
+        let path = Some(PathBuf::from(decoded(value)?)).filter(|_| !value.is_empty());
+        let place = match name {
+            "password-file" => &mut site.login.password_file,
+            "ca" if has_tls => &mut site.tls.ca,
+            "cert" if has_tls => &mut site.tls.cert,
+            "key" if has_tls => &mut site.tls.key,
+            "ca" | "cert" | "key" => return Err("ca, cert and key are for lockspans://"),
+            _ => return Err("after ? there may be password-file, ca, cert, key and insecure"),
+        };
+        *place = Some(path.ok_or("what stands after ? needs the name of a file")?);
+    }
+    Ok(site)
+}
+
+fn read_login(text: &str) -> Result<Login, &'static str> {
+    let (user, password) = match text.split_once(':') {
+        Some((user, password)) => (user, Some(decoded(password)?)),
+        None => (text, None),
+    };
+    let user = Some(decoded(user)?).filter(|user| !user.is_empty());
+    let password = password.map(|password| Secret::new(Bytes::from(password)));
+    Ok(Login { user, password, password_file: None })
+}
+
+/// `%40` is `@`.
+fn decoded(text: &str) -> Result<String, &'static str> {
+    let mut bytes = Vec::new();
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err("after % there have to be two hexadecimal digits; a % itself is %25");
+        };
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).map_err(|_| "what is written with % is not UTF-8")
+}
+
+fn tcp(host: &str) -> Result<String, &'static str> {
     if host.is_empty() {
         return Err("the host is missing");
     }
-    if host.contains(['/', '?', '#', ',']) {
+    if host.contains(['/', '#', ',']) {
         return Err("one host and port is all that may follow");
     }
-    if host.contains('@') {
-        return Err("users and passwords are not there yet");
-    }
     let after_brackets = host.rsplit_once(']').map_or(host, |(_, after)| after);
-    let address = match after_brackets.rsplit_once(':') {
+    match after_brackets.rsplit_once(':') {
         Some((_, port)) => match port.parse::<u16>() {
-            Ok(1..) => host.to_owned(),
-            _ => return Err("the port has to be a number from 1 to 65535"),
+            Ok(1..) => Ok(host.to_owned()),
+            _ => Err("the port has to be a number from 1 to 65535"),
         },
-        None => format!("{host}:{DEFAULT_PORT}"),
-    };
-    Ok(Address::Tcp(address))
+        None => Ok(format!("{host}:{DEFAULT_PORT}")),
+    }
 }
 
 #[cfg(test)]
@@ -88,16 +226,17 @@ mod tests {
     use super::*;
 
     fn server(address: &str) -> Target {
-        Target::Server(Address::Tcp(address.to_owned()))
+        Target::Server(Box::new(Site::new(Address::Tcp(address.to_owned()))))
     }
 
     #[test]
     fn addresses_are_read() {
+        let socket = Site::new(Address::Unix("/run/lock.sock".into()));
         for (url, target) in [
             ("memory:", Target::Memory(String::new())),
             ("memory:tests", Target::Memory("tests".to_owned())),
             ("local:", Target::Local),
-            ("unix:///run/lock.sock", Target::Server(Address::Unix("/run/lock.sock".into()))),
+            ("unix:///run/lock.sock", Target::Server(Box::new(socket))),
             ("lockspan://db1", server("db1:7420")),
             ("lockspan://127.0.0.1:7421/", server("127.0.0.1:7421")),
             ("lockspan://[::1]:7421", server("[::1]:7421")),
@@ -105,6 +244,25 @@ mod tests {
         ] {
             assert_eq!(Target::parse(url).unwrap(), target, "{url}");
         }
+        for (at, host) in [("db1:7420", "db1"), ("[::1]:7420", "::1"), ("10.0.0.1:1", "10.0.0.1")] {
+            assert_eq!(Address::host(at), host);
+        }
+    }
+
+    #[test]
+    fn logins_and_certificates_are_read() {
+        let url = "lockspans://ann:p%40ss%3a%25@db1/?ca=/a%20b.pem&cert=c.pem&key=k.pem";
+        let Target::Server(site) = Target::parse(url).unwrap() else { panic!("a server") };
+        assert_eq!(site.address, Address::Tls("db1:7420".to_owned()));
+        assert_eq!(site.login.user.as_deref(), Some("ann"));
+        assert_eq!(site.login.password.as_ref().unwrap().reveal(), "p@ss:%");
+        let path = |text: &str| Some(PathBuf::from(text));
+        let files = ClientFiles { ca: path("/a b.pem"), cert: path("c.pem"), key: path("k.pem") };
+        assert_eq!(site.tls, files);
+        assert!(!format!("{site:?}").contains("p@ss"), "{site:?}");
+        let url = "lockspan://ann@db1?password-file=/run/secret";
+        let Target::Server(site) = Target::parse(url).unwrap() else { panic!("a server") };
+        assert_eq!((site.login.password, site.login.password_file), (None, path("/run/secret")));
     }
 
     #[test]
@@ -117,7 +275,15 @@ mod tests {
             ("lockspan://h:0", "the port has to be a number from 1 to 65535"),
             ("lockspan://h:port", "the port has to be a number from 1 to 65535"),
             ("lockspan://a,b", "one host and port is all that may follow"),
-            ("lockspan://u:p@h", "users and passwords are not there yet"),
+            ("lockspan://h?ca=x", "ca, cert and key are for lockspans://"),
+            ("lockspans://h?x=y", "after ? there may be password-file, ca, cert, key and insecure"),
+            ("lockspan://h?insecure", "insecure is yes or no"),
+            ("lockspans://h?ca", "what stands after ? needs the name of a file"),
+            (
+                "lockspan://u:%zz@h",
+                "after % there have to be two hexadecimal digits; a % itself is %25",
+            ),
+            ("lockspan://u:%ff@h", "what is written with % is not UTF-8"),
             ("unix:lock.sock", "the path of the socket has to begin with /"),
             ("local:x", "nothing may follow local:"),
         ] {
@@ -125,6 +291,64 @@ mod tests {
                 Err(ConnectError::BadUrl { why: said, .. }) => assert_eq!(said, why, "{url}"),
                 other => panic!("{url}: {other:?}"),
             }
+        }
+        let said = Target::parse("lockspan://u:hunter2@h:0").unwrap_err().to_string();
+        assert!(said.contains("lockspan://...@h:0") && !said.contains("hunter2"), "{said}");
+    }
+
+    #[test]
+    fn a_password_goes_beyond_this_machine_only_with_tls() {
+        for (url, is_shown) in [
+            ("lockspan://ann:pw@db1", true),
+            ("lockspan://ann@10.0.0.1:7420?password-file=/run/secret", true),
+            ("lockspan://ann:pw@127.0.0.1.example", true),
+            ("lockspan://ann:pw@db1?insecure=no", true),
+            ("lockspan://ann:pw@db1?insecure=yes", false),
+            ("lockspan://db1", false),
+            ("lockspan://ann:pw@localhost", false),
+            ("lockspan://ann:pw@127.0.0.2:1", false),
+            ("lockspan://ann:pw@[::1]", false),
+            ("lockspans://ann:pw@db1", false),
+        ] {
+            let Target::Server(site) = Target::parse(url).unwrap() else { panic!("a server") };
+            assert_eq!(site.shows_password(), is_shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_is_shown_without_secrets() {
+        for (url, shown) in [
+            ("local:", "local:"),
+            ("unix:///run/a.sock", "unix:///run/a.sock"),
+            ("invoice", "invoice"),
+            ("http://h:80", "http://h:80"),
+            ("lockspan://[::1]:7421/", "lockspan://[::1]:7421/"),
+            ("lockspan://[::1]", "lockspan://[::1]"),
+            ("lockspans://ann:hunter2@h:1?ca=x", "lockspans://...@h:1?..."),
+            ("lockspan://h:port", "lockspan://h:..."),
+            ("ann:hunter2@h", "...@h"),
+        ] {
+            assert_eq!(shown_url(url), shown);
+        }
+    }
+
+    /// Whatever is wrong with a URL, its password is not said.
+    #[test]
+    fn no_complaint_has_a_password() {
+        for url in [
+            "lockspan:ann:hunter2@h",
+            "lockspan:/ann:hunter2@h",
+            "lockspan//ann:hunter2@h",
+            "lockspans://h?password=hunter2",
+            "lockspans://h?password=a@hunter2",
+            "lockspan://ann:hunter2",
+            "lockspan://ann:h?hunter2@h",
+            "ann:hunter2@h",
+            "hunter2@h",
+            "hunter2/x@h",
+        ] {
+            let said = Target::parse(url).unwrap_err().to_string();
+            assert!(!said.contains("hunter2"), "{said}");
         }
     }
 }

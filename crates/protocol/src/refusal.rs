@@ -89,6 +89,11 @@ pub enum AcquireRefusal {
         /// How many it may.
         max: usize,
     },
+    /// The user that the node speaks for may not lock this datatype in this mode.
+    Denied {
+        /// What was asked for.
+        mode: Mode,
+    },
     /// A node's own refusal, which is never sent: what it was granted is less than it asked for, so
     /// it has given that back. No server of this protocol does so.
     WrongMode {
@@ -233,6 +238,9 @@ impl fmt::Display for AcquireRefusal {
             }
             Self::TooManyRecords { max } => full(f, *max),
             Self::TooManyOwners { max } => owners(f, *max),
+            Self::Denied { mode } => {
+                write!(f, "this user may not {mode} records of this datatype")
+            }
             Self::WrongMode { asked, granted } => write!(
                 f,
                 "asked for {asked}, the server has granted {granted}, which no server of this \

@@ -1,5 +1,6 @@
 //! How to be connected.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lockspan_client::{ConnectError, Handoff, Locks};
@@ -113,6 +114,36 @@ impl Options {
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         Self { common: self.common.name(name.clone()), name, ..self }
+    }
+
+    /// [`lockspan_client::Options::user`]; for Redis it is in the URL.
+    #[must_use]
+    pub fn user(self, name: impl Into<String>) -> Self {
+        Self { common: self.common.user(name), ..self }
+    }
+
+    /// [`lockspan_client::Options::password`]; for Redis it is in the URL.
+    #[must_use]
+    pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
+        Self { common: self.common.password(password), ..self }
+    }
+
+    /// [`lockspan_client::Options::password_file`]; for Redis it is in the URL.
+    #[must_use]
+    pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
+        Self { common: self.common.password_file(path), ..self }
+    }
+
+    /// [`lockspan_client::Options::ca`]; for Redis it is that of the system, or of `SSL_CERT_FILE`.
+    #[must_use]
+    pub fn ca(self, path: impl Into<PathBuf>) -> Self {
+        Self { common: self.common.ca(path), ..self }
+    }
+
+    /// [`lockspan_client::Options::certificate`]; for Redis there is none.
+    #[must_use]
+    pub fn certificate(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { common: self.common.certificate(cert, key), ..self }
     }
 
     /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis

@@ -78,16 +78,7 @@ impl Place {
 
 impl Target {
     pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
-        Self::read(url).map_err(|why| {
-            // A password does not belong in a message.
-            let url = match (url.split_once("://"), url.rsplit_once('@')) {
-                (Some((scheme, _)), Some((_, host))) => format!("{scheme}://...@{host}"),
-                // It may be one whose @ was forgotten.
-                (Some((scheme, _)), None) => format!("{scheme}://..."),
-                _ => url.to_owned(),
-            };
-            ConnectError::BadUrl { url, why }
-        })
+        Self::read(url).map_err(|why| ConnectError::bad_url(url, why))
     }
 
     fn read(url: &str) -> Result<Self, &'static str> {
@@ -212,7 +203,13 @@ mod tests {
                 other => panic!("{url}: {other:?}"),
             }
         }
-        for url in ["redis://u:secret@h:0", "redis://u:secret"] {
+        for url in [
+            "redis://u:secret@h:0",
+            "redis://u:secret",
+            "redis:u:secret@h",
+            "redis-cluster://u:secret,h:1",
+            "redis://h?password=secret",
+        ] {
             let said = Target::parse(url).unwrap_err().to_string();
             assert!(!said.contains("secret"), "{said}");
         }

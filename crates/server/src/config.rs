@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lockspan_protocol::Limits;
+use lockspan_tls::ServerFiles;
 use lockspan_wire::WireLimits;
 
 /// The port of the service.
@@ -20,6 +21,9 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// Where epochs and sessions are kept.
     pub data: Data,
+    /// Where a page for people and metrics are served over HTTP, if they are. Port 0 is a free one;
+    /// [`Server::http_address`](crate::Server::http_address) tells which.
+    pub http: Option<Http>,
     /// Bounds and times of the lock protocol.
     pub protocol: Limits,
     /// Bounds on what a client may send.
@@ -34,6 +38,15 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// How long a stop waits for clients to read what they were sent.
     pub stop_grace: Duration,
+    /// TLS, on every TCP port; socket files have their mode.
+    pub tls: Option<ServerFiles>,
+    /// The file of those who may log in, see [`users`](crate::users). Without it whoever can
+    /// connect may do everything.
+    pub users: Option<PathBuf>,
+    /// How long a client may take to log in, where that is needed.
+    pub login_within: Duration,
+    /// Listens on addresses that other machines reach even without TLS and users.
+    pub insecure: bool,
 }
 
 impl Default for Config {
@@ -42,6 +55,7 @@ impl Default for Config {
         Self {
             listen: vec![Address::Tcp(loopback)],
             data: Data::None { fresh: false },
+            http: None,
             protocol: Limits { ttl_max: Duration::from_secs(60), ..Limits::default() },
             wire: WireLimits::default(),
             outbox: 8 << 20,
@@ -49,8 +63,24 @@ impl Default for Config {
             shards: 16,
             idle_exit: None,
             stop_grace: Duration::from_secs(2),
+            tls: None,
+            users: None,
+            login_within: Duration::from_secs(30),
+            insecure: false,
         }
     }
+}
+
+/// The port of the page and the metrics.
+pub const DEFAULT_HTTP_PORT: u16 = 7421;
+
+/// Where a server is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http {
+    /// An address of this machine.
+    pub at: SocketAddr,
+    /// A server that can't listen there does not start. Otherwise it says so, and starts without.
+    pub required: bool,
 }
 
 /// Where epochs and sessions are kept, so that a restart continues where the last run ended.

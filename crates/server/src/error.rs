@@ -1,9 +1,13 @@
 //! Why a server does not start, in words that say what to do.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::{fmt, io};
 
+use lockspan_tls::BadFile;
+
 use crate::config::Address;
+use crate::users::BadUsers;
 
 /// Why a server did not start. Nothing of it runs then.
 #[derive(Debug)]
@@ -16,12 +20,32 @@ pub enum StartError {
         /// What is wrong, and what is allowed.
         why: String,
     },
-    /// An address beyond this machine.
-    NotLoopback(Address),
+    /// An address beyond this machine, without what protects it there.
+    NotLoopback {
+        /// Which.
+        address: Address,
+        /// There is no TLS.
+        no_tls: bool,
+        /// There are no users.
+        no_users: bool,
+    },
+    /// A certificate or a key can't be used.
+    Tls(BadFile),
+    /// The file of users can't be used.
+    Users(BadUsers),
     /// Could not listen there.
     Listen {
         /// Where.
         address: Address,
+        /// Why not.
+        why: io::Error,
+    },
+    /// The page is asked for on an address beyond this machine.
+    HttpNotLoopback(SocketAddr),
+    /// Could not listen there for browsers.
+    Http {
+        /// Where.
+        at: SocketAddr,
         /// Why not.
         why: io::Error,
     },
@@ -60,16 +84,39 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Option { option, why } => write!(f, "{option}: {why}"),
-            Self::NotLoopback(address) => write!(
-                f,
-                "listen: {address} can be reached from other machines, and there is neither TLS \
-                 nor any user yet. Listen on 127.0.0.1, [::1] or unix:<path>, and reach it from \
-                 elsewhere through an SSH tunnel (ssh -L)"
-            ),
+            Self::NotLoopback { address, no_tls, no_users } => {
+                let missing = match (no_tls, no_users) {
+                    (true, false) => "there is no TLS: name tls-cert and tls-key",
+                    (false, true) => "there are no users: name a file with users",
+                    _ => {
+                        "there is neither TLS nor any user: name tls-cert, tls-key and a file with \
+                         users"
+                    }
+                };
+                write!(
+                    f,
+                    "listen: {address} can be reached from other machines, and {missing}. Or \
+                     listen on 127.0.0.1, [::1] or unix:<path>. With insecure it listens all the \
+                     same, and whoever reaches it can read along or take and break every lock"
+                )
+            }
+            Self::Tls(why) => write!(f, "tls: {why}"),
+            Self::Users(why) => write!(f, "users: {why}"),
             Self::Listen { address, why } => write!(
                 f,
                 "listen: can't listen on {address}: {why}. Stop what uses it, or choose another \
                  address"
+            ),
+            Self::HttpNotLoopback(at) => write!(
+                f,
+                "http: {at} can be reached from other machines, and what is shown there is not \
+                 encrypted. Take 127.0.0.1 or [::1], and look at it from elsewhere through an SSH \
+                 tunnel (ssh -L)"
+            ),
+            Self::Http { at, why } => write!(
+                f,
+                "http: can't listen on {at} for the page and the metrics: {why}. Stop what uses \
+                 it, choose another address with --http, or do without by --http none"
             ),
             Self::SocketInUse(path) => write!(
                 f,
@@ -112,7 +159,10 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen { why, .. } | Self::Data { why, .. } | Self::Thread(why) => Some(why),
+            Self::Listen { why, .. }
+            | Self::Http { why, .. }
+            | Self::Data { why, .. }
+            | Self::Thread(why) => Some(why),
             _ => None,
         }
     }

@@ -22,6 +22,8 @@
 //! | `service` | the machines of `lockspan-protocol`, for many threads; see its header |
 //! | `store` | epochs and sessions on disk |
 //! | `net` | sockets, commands, replies |
+//! | [`users`] | who may do what |
+//! | `http` | the page and the metrics |
 //! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
@@ -29,16 +31,19 @@
 mod clock;
 mod config;
 mod error;
+mod http;
 mod net;
 mod server;
 mod service;
 mod stats;
 mod store;
+pub mod users;
 
 use std::sync::{Mutex, MutexGuard};
 
-pub use config::{Address, BadAddress, Config, DEFAULT_PORT, Data};
+pub use config::{Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http};
 pub use error::StartError;
+pub use lockspan_tls::ServerFiles;
 pub use server::{Server, threads};
 pub use stats::Stats;
 

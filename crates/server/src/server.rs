@@ -1,5 +1,7 @@
 //! A server from its start to its end.
 
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,13 +12,19 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Address, Config, Data};
 use crate::error::StartError;
+use crate::http;
 use crate::net::Shared;
 use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
+use crate::net::strangers::Strangers;
 use crate::service::{Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
+use crate::users::Users;
+
+/// Things that happened to records of which a server with a page remembers the last.
+const HAPPENINGS: usize = 32 << 10;
 
 /// How many threads a runtime for a server should have: half of the processors, since its clients
 /// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
@@ -41,6 +49,9 @@ struct Running {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     socket_files: Mutex<Vec<SocketFile>>,
+    /// The page; it is there until the end, and tells that the server stops.
+    page: Mutex<Option<JoinHandle<()>>>,
+    http: Option<SocketAddr>,
     stage: watch::Sender<Stage>,
 }
 
@@ -56,14 +67,24 @@ impl Server {
     /// the server's tasks live in.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
+        let tls = config.tls.as_ref().map(|files| files.load()).transpose();
+        let tls = tls.map_err(StartError::Tls)?;
+        let users = config.users.as_deref().map(Users::load).transpose();
+        let users = users.map_err(StartError::Users)?.map(Arc::new);
+        check_reach(&config)?;
+        warn_of_readers(&config);
         let (mut listeners, mut socket_files) = (Vec::new(), Vec::new());
         for address in &config.listen {
-            let (listener, file) = listen::bind(address).await?;
+            let (listener, file) = listen::bind(address, tls.as_ref()).await?;
             listeners.push(listener);
             socket_files.extend(file);
         }
+        let door = http::bind(config.http).await?;
         let (opened, storage, saved) = open_data(&config)?;
-        let service = Service::new(config.protocol.clone(), config.shards, draw()?, storage);
+        let operators = http::operators::Operators::of(users.as_ref(), &config.data)?;
+        let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
+        let limits = config.protocol.clone();
+        let service = Service::new(limits, config.shards, draw()?, storage, remembered);
         let service = Arc::new(service);
         let writer = match opened {
             Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),
@@ -72,6 +93,8 @@ impl Server {
         let shared = Arc::new(Shared {
             service: Arc::clone(&service),
             peers: Peers::default(),
+            strangers: Strangers::new(config.connections, listen::HANDSHAKES),
+            users,
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
@@ -84,6 +107,8 @@ impl Server {
                 tasks: Mutex::default(),
                 writer: Mutex::new(writer),
                 socket_files: Mutex::new(socket_files),
+                page: Mutex::default(),
+                http: door.as_ref().map(|door| door.at),
                 stage: watch::Sender::new(Stage::Running),
             }),
         };
@@ -104,6 +129,10 @@ impl Server {
         for listener in listeners {
             tracing::debug!("listening on {}", listener.address);
             tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
+        }
+        if let Some(door) = door {
+            let page = tokio::spawn(door.run(Arc::clone(&shared), operators));
+            *crate::lock(&server.running.page) = Some(page);
         }
         if shared.vigil.is_some() {
             let shared = Arc::clone(&shared);
@@ -126,6 +155,12 @@ impl Server {
         &self.running.shared.addresses
     }
 
+    /// Where the page and the metrics are, with the real port.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.running.http
+    }
+
     /// Ends the server: nobody is let in or granted anything any more, every session hears of it,
     /// and what clients were sent is given them as long as [`Config::stop_grace`] allows. Sessions
     /// stay in the data directory.
@@ -141,8 +176,7 @@ impl Server {
     /// What it has done, and has now.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let shared = &self.running.shared;
-        Stats { connections: shared.peers.len() as u64, ..shared.service.stats() }
+        self.running.shared.stats()
     }
 }
 
@@ -186,6 +220,7 @@ impl Running {
         let writer = self.end_writer();
         let _ = tokio::task::spawn_blocking(move || writer.map(thread::JoinHandle::join)).await;
         crate::lock(&self.socket_files).clear();
+        self.close_page();
         self.stage.send_replace(Stage::Stopped);
         tracing::debug!("stopped");
     }
@@ -200,7 +235,14 @@ impl Running {
             let _ = writer.join();
         }
         crate::lock(&self.socket_files).clear();
+        self.close_page();
         self.stage.send_replace(Stage::Stopped);
+    }
+
+    fn close_page(&self) {
+        if let Some(page) = crate::lock(&self.page).take() {
+            page.abort();
+        }
     }
 
     fn abort_tasks(&self) {
@@ -212,6 +254,36 @@ impl Running {
     fn end_writer(&self) -> Option<thread::JoinHandle<()>> {
         self.shared.service.end_storage();
         crate::lock(&self.writer).take()
+    }
+}
+
+/// Other machines reach only what has TLS and users, unless it is wanted otherwise.
+fn check_reach(config: &Config) -> Result<(), StartError> {
+    let is_far = |at: &&Address| matches!(at, Address::Tcp(at) if !at.ip().is_loopback());
+    let (no_tls, no_users) = (config.tls.is_none(), config.users.is_none());
+    for address in config.listen.iter().filter(is_far).filter(|_| no_tls || no_users) {
+        if !config.insecure {
+            let address = address.clone();
+            return Err(StartError::NotLoopback { address, no_tls, no_users });
+        }
+        let danger = match (no_tls, no_users) {
+            (true, false) => "passwords and locks go over the network in the clear",
+            (false, true) => "whoever reaches it may take, see and break every lock",
+            _ => "whoever reaches it may take, see and break every lock, and read along",
+        };
+        tracing::warn!("INSECURE: {address} can be reached from other machines; {danger}");
+    }
+    Ok(())
+}
+
+/// Keys and hashes are nobody else's business.
+fn warn_of_readers(config: &Config) {
+    let files = [config.tls.as_ref().map(|tls| &tls.key), config.users.as_ref()];
+    for path in files.into_iter().flatten() {
+        let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode());
+        if mode & 0o004 != 0 {
+            tracing::warn!("everybody on this machine may read {}", path.display());
+        }
     }
 }
 

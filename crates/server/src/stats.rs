@@ -28,8 +28,16 @@ pub struct Stats {
     pub messages_in: u64,
     /// Messages of tables to sessions.
     pub messages_out: u64,
+    /// Bytes from clients.
+    pub bytes_in: u64,
+    /// Bytes to clients.
+    pub bytes_out: u64,
     /// Connections that were closed because they did not read.
     pub slow_readers: u64,
+    /// Sessions whose lease has ended.
+    pub expirations: u64,
+    /// Grants that have ended with the lease of their session.
+    pub lost_grants: u64,
     /// Connections that were accepted.
     pub connections_total: u64,
     /// Connections now.
@@ -78,6 +86,9 @@ pub(crate) struct Meters {
     pub(crate) commands: Meter,
     pub(crate) deadlocks: Meter,
     pub(crate) slow_readers: Meter,
+    pub(crate) expirations: Meter,
+    pub(crate) lost_grants: Meter,
+    pub(crate) bytes_in: Meter,
     pub(crate) connections_total: Meter,
 }
 

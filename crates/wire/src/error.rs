@@ -85,12 +85,14 @@ pub enum ErrorCode {
     NoAuth,
     /// No such user and password.
     WrongPass,
+    /// The user may not do that.
+    NoPerm,
     /// A word that this version does not know.
     Other(Box<str>),
 }
 
 impl ErrorCode {
-    const KNOWN: [Self; 11] = [
+    const KNOWN: [Self; 12] = [
         Self::Err,
         Self::NoSession,
         Self::Refused,
@@ -102,6 +104,7 @@ impl ErrorCode {
         Self::NoProto,
         Self::NoAuth,
         Self::WrongPass,
+        Self::NoPerm,
     ];
 
     /// The word.
@@ -119,6 +122,7 @@ impl ErrorCode {
             Self::NoProto => "NOPROTO",
             Self::NoAuth => "NOAUTH",
             Self::WrongPass => "WRONGPASS",
+            Self::NoPerm => "NOPERM",
             Self::Other(word) => word,
         }
     }
@@ -159,6 +163,7 @@ coded! {
         AcquireRefusal::StaleSeq => ErrorCode::Stale,
         AcquireRefusal::NotHeld => ErrorCode::NotHeld,
         AcquireRefusal::Deadlock { .. } => ErrorCode::Deadlock,
+        AcquireRefusal::Denied { .. } => ErrorCode::NoPerm,
         AcquireRefusal::TooManyWaiters { .. }
         | AcquireRefusal::TooManyClaims { .. }
         | AcquireRefusal::TooManyRecords { .. }

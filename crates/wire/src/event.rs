@@ -177,6 +177,10 @@ fn put_acquire_refusal(why: &AcquireRefusal, to: &mut impl Words) {
             to.word(b"deadlock");
             to.owners(cycle);
         }
+        AcquireRefusal::Denied { mode } => {
+            to.word(b"denied");
+            to.mode(Some(*mode));
+        }
         AcquireRefusal::StaleSeq => bare("stale-seq", to),
         AcquireRefusal::UpgradeConflict => bare("upgrade-conflict", to),
         AcquireRefusal::NotHeld => bare("not-held", to),
@@ -331,6 +335,7 @@ fn read_acquire_refusal(from: &mut Reader<'_>) -> Result<AcquireRefusal, Bad> {
             AcquireRefusal::NotServed(NotServed { group })
         }
         b"deadlock" => AcquireRefusal::Deadlock { cycle: from.owners("circle")? },
+        b"denied" => AcquireRefusal::Denied { mode: from.mode("mode")? },
         b"stale-seq" => read_bare(from, AcquireRefusal::StaleSeq)?,
         b"upgrade-conflict" => read_bare(from, AcquireRefusal::UpgradeConflict)?,
         b"not-held" => read_bare(from, AcquireRefusal::NotHeld)?,

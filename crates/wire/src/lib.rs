@@ -43,7 +43,7 @@ mod value;
 mod words;
 
 pub use attention::Attention;
-pub use command::{ClientCommand, Command, Events, Wait, take_command};
+pub use command::{ClientCommand, Command, Events, Secret, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};
 pub use limits::{Protocol, WireLimits};

@@ -16,6 +16,7 @@
 //! | anything refused | [`CommandError`](crate::CommandError) from the refusal, as a [`Value`] |
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -188,19 +189,26 @@ pub struct SessionView {
     pub handoff: Handoff,
     /// Connections that hear of its events.
     pub connections: usize,
+    /// Whose it is, where there are users.
+    pub user: Option<Arc<str>>,
 }
 
 /// A part of the sessions.
 #[must_use]
 pub fn sessions(views: &[SessionView]) -> Value {
     let one = |view: &SessionView| {
-        Value::map([
-            ("session", view.session.0.into()),
-            ("lease-ms", millis(view.lease)),
-            ("left-ms", view.left.map_or(Value::Null, millis)),
-            ("handoff", handoff_word(view.handoff).into()),
-            ("connections", (view.connections as u64).into()),
-        ])
+        let user = view.user.as_ref().map(|user| ("user", Value::bulk(user.to_string())));
+        Value::map(
+            [
+                ("session", view.session.0.into()),
+                ("lease-ms", millis(view.lease)),
+                ("left-ms", view.left.map_or(Value::Null, millis)),
+                ("handoff", handoff_word(view.handoff).into()),
+                ("connections", (view.connections as u64).into()),
+            ]
+            .into_iter()
+            .chain(user),
+        )
     };
     Value::Array(views.iter().map(one).collect())
 }

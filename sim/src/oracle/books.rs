@@ -141,7 +141,7 @@ fn ends(message: &ToServer) -> Option<(u8, Seq)> {
 mod tests {
     use super::*;
     use lockspan_protocol::server::table::RecordState;
-    use lockspan_protocol::{Mode, Token};
+    use lockspan_protocol::{Mode, Tick, Token};
 
     const S: SessionId = SessionId(7);
 
@@ -162,6 +162,7 @@ mod tests {
             token: None,
             ticket: None,
             revoked: None,
+            since: Tick::ZERO,
         };
         RecordView {
             record: words::record(0),

@@ -107,6 +107,7 @@ impl Plan {
             node_pause: 0,
             server_crash: 0,
             server_pause: 0,
+            retires: 0,
             disk_max: pick(rng, &[MS, 20 * MS, 400 * MS]),
             timer_late: 0,
             think_max: 2 * time * nodes * threads / JOBS,

@@ -62,13 +62,15 @@ impl Class {
         [Self::Calm, Self::Jitter, Self::Restart, Self::Faulty, Self::Drift, Self::Rollback];
 
     /// Whether no message is ever lost, so that nothing may wait for one to be sent again.
-    pub(crate) fn is_lossless(self) -> bool {
+    #[must_use]
+    pub fn is_lossless(self) -> bool {
         matches!(self, Self::Calm | Self::Jitter)
     }
 
     /// Whether each message takes equally long and all clocks are the same, so that the order of
     /// events at a server is known from outside.
-    pub(crate) fn has_one_delay(self) -> bool {
+    #[must_use]
+    pub fn has_one_delay(self) -> bool {
         matches!(self, Self::Calm | Self::Restart)
     }
 }
@@ -139,6 +141,8 @@ pub struct Plan {
     pub server_crash: u64,
     /// Gap of pauses of servers.
     pub server_pause: u64,
+    /// Gap of operators' wishes that a session ends.
+    pub retires: u64,
     /// Longest time until a write is durable.
     pub disk_max: u64,
     /// How late a timer may ring.

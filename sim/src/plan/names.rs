@@ -36,6 +36,7 @@ const NUMBERS: &[Number] = &[
     ("node-pause", |plan| &mut plan.node_pause, 0),
     ("server-crash", |plan| &mut plan.server_crash, 0),
     ("server-pause", |plan| &mut plan.server_pause, 0),
+    ("retire", |plan| &mut plan.retires, 0),
     ("loss", |plan| &mut plan.loss, 0),
     ("double", |plan| &mut plan.double, 0),
     ("late", |plan| &mut plan.late, 0),

@@ -2,6 +2,7 @@
 //! switch one off leaves the others as they are. Every fault is over when the time of faults is.
 
 use fastrand::Rng;
+use lockspan_protocol::Input;
 
 use super::{Event, World};
 use crate::coverage::Hit;
@@ -16,6 +17,7 @@ pub(super) enum Fault {
     Crash { machine: Machine, until: u64 },
     Pause { machine: Machine, until: u64 },
     Move { from: u8 },
+    Retire { server: u8, which: usize },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +30,7 @@ enum Kind {
     NodePause,
     ServerCrash,
     ServerPause,
+    Retire,
 }
 
 impl World {
@@ -43,6 +46,7 @@ impl World {
             (Kind::NodePause, plan.node_pause),
             (Kind::ServerCrash, plan.server_crash),
             (Kind::ServerPause, plan.server_pause),
+            (Kind::Retire, plan.retires),
         ];
         for (kind, gap) in kinds {
             if gap > 0 {
@@ -84,6 +88,7 @@ impl World {
                 Kind::NodePause => Fault::Pause { machine: node, until },
                 Kind::ServerCrash => Fault::Crash { machine: server, until },
                 Kind::ServerPause => Fault::Pause { machine: server, until },
+                Kind::Retire => Fault::Retire { server: number, which: rng.usize(..16) },
             };
             self.queue.push(at, Event::Fault(fault));
             // A server that has just come back is at its weakest: its writes are under way.
@@ -140,7 +145,19 @@ impl World {
             }
             Fault::Pause { machine, until } => self.pause(machine, until),
             Fault::Move { from } => self.move_groups(from),
+            Fault::Retire { server, which } => self.retire(server, which),
         }
+    }
+
+    /// An operator wants one of a server's sessions to end.
+    fn retire(&mut self, server: u8, which: usize) {
+        let machine = self.servers[usize::from(server)].machine.as_ref();
+        let open: Vec<_> = machine.into_iter().flat_map(|it| it.open_sessions()).collect();
+        let Some(view) = open.get(which % open.len().max(1)) else { return };
+        let session = view.session;
+        self.coverage.hit(Hit::Retired);
+        self.note(Machine::Server(server), || format!("is told to end session {}", session.0));
+        self.server_input(server, Input::Retire { session });
     }
 
     fn cut(&mut self, from: Machine, to: Machine, both: bool, until: u64) {

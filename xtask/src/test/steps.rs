@@ -73,10 +73,15 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     tools::program("redis-cli --version", "redis-tools")?;
     tools::python(workspace)?;
     tools::node(workspace)?;
+    // The server's page is looked at in a real browser.
+    tools::program("chromium --version", "chromium")?;
     // The service is measured beside them.
     tools::program("redis-server --version", "redis-server")?;
     tools::program("etcd --version", "etcd-server")?;
-    passed("rustfmt, clippy, C, openssl, nm, redis-cli, redis-py, node-redis, redis-server, etcd")
+    passed(
+        "rustfmt, clippy, C, openssl, nm, redis-cli, redis-py, node-redis, redis-server, etcd, \
+         Chromium",
+    )
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use lockspan_client::{Locks, Options};
+use lockspan_client::Locks;
 
 use crate::args::BenchArgs;
 use crate::exit::{Failure, UNAVAILABLE};
+use crate::login;
 
 /// What all clients count together, for the progress.
 #[derive(Debug, Default)]
@@ -47,10 +48,9 @@ impl Counts {
 
 /// A client with a session of its own.
 pub(crate) async fn connect(args: &BenchArgs) -> Result<Locks, Failure> {
-    let url = &args.service.url;
-    let options = Options::new().name("lockspan bench").caching(!args.uncached);
-    let connected = options.connect(url).await;
-    connected.map_err(|bad| Failure::new(UNAVAILABLE, format!("can't connect to {url}: {bad}")))
+    let options = login::options().name("lockspan bench").caching(!args.uncached);
+    let connected = options.connect(&args.service.url).await;
+    connected.map_err(|bad| Failure::new(UNAVAILABLE, format!("can't connect: {bad}")))
 }
 
 /// Locks and unlocks until the end.

@@ -11,12 +11,13 @@ mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use lockspan_client::local;
-use lockspan_server::{Address, Data};
+use lockspan_server::{Address, DEFAULT_HTTP_PORT, Data, Http, ServerFiles};
 
 use crate::{state, values};
 use table::{DataDir, Kind, Settings, Spec, TABLE};
@@ -171,7 +172,14 @@ fn check(settings: &Settings) -> Result<(), Bad> {
                     was before it";
         return Err(Bad(text.to_owned()));
     }
-    Ok(())
+    let tls = (&settings.tls_cert, &settings.tls_key, &settings.tls_client_ca);
+    let missing = match tls {
+        (Some(_), None, _) => "tls-cert needs tls-key, the key of the certificate",
+        (None, Some(_), _) => "tls-key needs tls-cert, the certificate that it is for",
+        (None, None, Some(_)) => "tls-client-ca needs tls-cert and tls-key",
+        _ => return Ok(()),
+    };
+    Err(Bad(missing.to_owned()))
 }
 
 impl Settings {
@@ -185,6 +193,17 @@ impl Settings {
                 vec![Address::Unix(socket)]
             }
             (_, false) => config.listen,
+        };
+        if let (Some(cert), Some(key)) = (self.tls_cert, self.tls_key) {
+            config.tls = Some(ServerFiles { cert, key, client_ca: self.tls_client_ca });
+        }
+        config.http = match self.http {
+            Some(at) => at.map(|at| Http { at, required: true }),
+            None if self.local => None,
+            None => Some(Http {
+                at: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_HTTP_PORT)),
+                required: false,
+            }),
         };
         config.data = match self.data_dir {
             DataDir::None => Data::None { fresh: self.fresh },

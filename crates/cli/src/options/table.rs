@@ -1,5 +1,6 @@
 //! The table of `serve`'s options: the one place where each stands.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use lockspan_server::{Address, Config};
@@ -45,13 +46,18 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// What the options say. `listen` and `data` of `config` follow from the rest at the end.
+/// What the options say. `listen`, `data` and `tls` of `config` follow from the rest at the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) listen: Vec<Address>,
+    /// `None`: not said. `Some(None)`: nowhere.
+    pub(crate) http: Option<Option<SocketAddr>>,
     pub(crate) data_dir: DataDir,
     pub(crate) fresh: bool,
     pub(crate) local: bool,
+    pub(crate) tls_cert: Option<PathBuf>,
+    pub(crate) tls_key: Option<PathBuf>,
+    pub(crate) tls_client_ca: Option<PathBuf>,
     pub(crate) log: LogFormat,
     pub(crate) log_level: LevelFilter,
     /// `None`: not said. `Some(None)`: never.
@@ -63,9 +69,13 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            http: None,
             data_dir: DataDir::Default,
             fresh: false,
             local: false,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
             log: LogFormat::Text,
             log_level: LevelFilter::INFO,
             idle_exit: None,
@@ -86,6 +96,15 @@ fn without(value: &str, complaint: &str) -> String {
     complaint.strip_prefix(&value).unwrap_or(complaint).to_owned()
 }
 
+fn file(place: &mut Option<PathBuf>, text: &str) -> Result<(), String> {
+    *place = match text {
+        "" => return Err("is empty; give the name of a file, or none".to_owned()),
+        "none" => None,
+        path => Some(path.into()),
+    };
+    Ok(())
+}
+
 fn count(place: &mut usize, text: &str, most: usize) -> Result<(), String> {
     put(place, values::count(text, most))
 }
@@ -100,10 +119,27 @@ pub(crate) const TABLE: &[Spec] = &[
         value: "ADDR",
         default: "127.0.0.1:7420",
         help: "Where to listen: IP:PORT, or unix:/path/of.sock. May be given more than once. \
-               Port 0 takes a free one. Only addresses of this machine are allowed",
+               Port 0 takes a free one. Addresses that other machines reach need TLS and users",
         set: |settings, text| {
             let bad = |bad: lockspan_server::BadAddress| without(text, &bad.to_string());
             settings.listen.push(text.parse().map_err(bad)?);
+            Ok(())
+        },
+    },
+    Spec {
+        name: "http",
+        kind: Kind::One,
+        value: "ADDR|none",
+        default: "127.0.0.1:7421; none with --local",
+        help: "Where to show a live page, and metrics for Prometheus at /metrics: IP:PORT of this \
+               machine. If the default is taken, the service starts without. none shows nothing",
+        set: |settings, text| {
+            settings.http = Some(match text {
+                "none" => None,
+                text => Some(text.parse().map_err(|_| {
+                    "is not none and not an address such as 127.0.0.1:7421".to_owned()
+                })?),
+            });
             Ok(())
         },
     },
@@ -181,6 +217,49 @@ pub(crate) const TABLE: &[Spec] = &[
                 .ok_or_else(|| "is not one of off, error, warn, info, debug, trace".to_owned());
             put(&mut settings.log_level, read)
         },
+    },
+    Spec {
+        name: "tls-cert",
+        kind: Kind::One,
+        value: "FILE|none",
+        default: "none",
+        help: "Speak TLS on every TCP port, with this certificate (PEM, with those that lead to \
+               its authority)",
+        set: |settings, text| file(&mut settings.tls_cert, text),
+    },
+    Spec {
+        name: "tls-key",
+        kind: Kind::One,
+        value: "FILE|none",
+        default: "none",
+        help: "The key of the certificate (PEM)",
+        set: |settings, text| file(&mut settings.tls_key, text),
+    },
+    Spec {
+        name: "tls-client-ca",
+        kind: Kind::One,
+        value: "FILE|none",
+        default: "none",
+        help: "Let in only clients with a certificate of one of these authorities (PEM)",
+        set: |settings, text| file(&mut settings.tls_client_ca, text),
+    },
+    Spec {
+        name: "users",
+        kind: Kind::One,
+        value: "FILE|none",
+        default: "none",
+        help: "Who may log in, and what each may do: a TOML file, see lockspan passwd and \
+               docs/security.md. Without it whoever can connect may do everything",
+        set: |settings, text| file(&mut settings.config.users, text),
+    },
+    Spec {
+        name: "insecure",
+        kind: Kind::Switch,
+        value: "BOOL",
+        default: "false",
+        help: "Listen on addresses that other machines reach even without TLS and users. Whoever \
+               reaches them can take and break every lock, or read along",
+        set: |settings, text| put(&mut settings.config.insecure, values::switch(text)),
     },
     Spec {
         name: "min-lease",

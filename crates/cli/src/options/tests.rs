@@ -173,7 +173,7 @@ fn what_contradicts_is_told() {
 fn the_defaults_in_the_help_are_those_of_the_server() {
     let plain = Settings::default();
     for spec in TABLE {
-        if matches!(spec.name, "listen" | "data-dir" | "idle-exit") {
+        if matches!(spec.name, "listen" | "http" | "data-dir" | "idle-exit") {
             continue;
         }
         let mut set = Settings::default();
@@ -189,6 +189,7 @@ fn every_option_is_reached_by_all_three_ways() {
     for spec in TABLE {
         let value = match spec.name {
             "listen" => "unix:/x",
+            "http" => "127.0.0.1:9",
             "data-dir" => "/x",
             "idle-exit" => "9s",
             "log" => "json",
@@ -196,11 +197,21 @@ fn every_option_is_reached_by_all_three_ways() {
             "min-lease" => "2s",
             "max-lease" | "stop-grace" => "50s",
             "max-outbox" | "max-frame" => "2MiB",
-            "fresh" | "local" => "true",
+            "fresh" | "local" | "insecure" => "true",
             _ => "99",
         };
         let none = ("LOCKSPAN_DATA_DIR", "none");
-        let none: &[_] = if spec.name == "fresh" { &[none] } else { &[] };
+        let (cert, key) = (("LOCKSPAN_TLS_CERT", "/x"), ("LOCKSPAN_TLS_KEY", "/x"));
+        // What it does not go without.
+        let none: &[_] = match spec.name {
+            "fresh" => &[none],
+            "tls-client-ca" => &[cert, key],
+            _ => &[],
+        };
+        if matches!(spec.name, "tls-cert" | "tls-key") {
+            // They need each other, and have a test of their own.
+            continue;
+        }
         let by_flag = settled(&[&format!("--{}={value}", spec.name)], none, "").unwrap();
         let name = variable(spec.name);
         let by_variable = settled(&[], &[none, &[(&name, value)]].concat(), "").unwrap();
@@ -224,4 +235,29 @@ fn local_moves_the_socket_and_the_data_and_ends_when_idle() {
     assert!(dir.ends_with(PathBuf::from("data")), "{dir:?}");
     let config = settled(&["--local", "--idle-exit", "never", "--listen", "unix:/x"], &[], "");
     assert_eq!(config.unwrap().into_config().unwrap().idle_exit, None);
+}
+
+#[test]
+fn tls_and_users_come_from_the_same_places() {
+    let file = "tls-cert = \"/c.pem\"\ntls-key = \"/k.pem\"\ninsecure = true";
+    let config = settled(&["--tls-client-ca", "/a.pem"], &[("LOCKSPAN_USERS", "/u.toml")], file);
+    let config = config.unwrap().into_config().unwrap();
+    let (cert, key, client_ca) = ("/c.pem".into(), "/k.pem".into(), Some("/a.pem".into()));
+    assert_eq!(config.tls, Some(ServerFiles { cert, key, client_ca }));
+    assert_eq!((config.users, config.insecure), (Some(PathBuf::from("/u.toml")), true));
+    let why = complaint(&[], &[("LOCKSPAN_TLS_KEY", "/k.pem")], "");
+    assert_eq!(why, "tls-key needs tls-cert, the certificate that it is for");
+}
+
+#[test]
+fn the_page_is_on_unless_it_is_not_wanted() {
+    let http = |flags: &[&str]| settled(flags, &[], "").unwrap().into_config().unwrap().http;
+    let usual = http(&["--data-dir", "/x"]).expect("by default");
+    assert_eq!((usual.at.to_string(), usual.required), ("127.0.0.1:7421".to_owned(), false));
+    assert_eq!(http(&["--data-dir", "/x", "--http", "none"]), None);
+    assert_eq!(http(&["--local", "--listen", "unix:/x"]), None);
+    let named = http(&["--local", "--listen", "unix:/x", "--http", "[::1]:0"]).expect("named");
+    assert!(named.required && named.at.ip().is_ipv6(), "{named:?}");
+    let text = complaint(&["--http", "7421"], &[], "");
+    assert!(text.starts_with("--http: \"7421\" is not none and not an address"), "{text}");
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, Options, OwnedReadGuard, OwnedWriteGuard};
+use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard};
 
 use rustix::process::Signal;
 
 use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
+use crate::login;
 use crate::values::Span;
 
 /// A lock that is held.
@@ -29,10 +30,10 @@ pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Loc
     let url = &args.service.url;
     // Nothing is taken a second time. What is not cached is free for others as soon as it is let
     // go, before the end of the session is durable.
-    let options = Options::new().lease(args.lease).name("lockspan run").caching(false);
+    let options = login::options().lease(args.lease).name("lockspan run").caching(false);
     tokio::select! {
         locks = options.connect(url) => locks.map_err(|bad| {
-            Failure::new(exit::UNAVAILABLE, format!("can't connect to {url}: {bad}"))
+            Failure::new(exit::UNAVAILABLE, format!("can't connect: {bad}"))
         }),
         signal = signals.next_end() => Err(ended(args, signal)),
     }

@@ -20,6 +20,7 @@ use rustix::process::Pid;
 
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
+use crate::login;
 pub(crate) use guardian::{GUARD, main as guard};
 
 use guardian::{Guardian, MARK};
@@ -70,10 +71,12 @@ async fn under_lock(
 ) -> Result<ExitCode, Failure> {
     guardian.about_to_start(held.left());
     let child = Command::new(&args.command[0])
+        .envs(login::url_without_password().map(|url| (login::URL, url)))
         .args(&args.command[1..])
         .env("LOCKSPAN_TOKEN", held.token().to_string())
         .env("LOCKSPAN_RECORD", OsStr::from_bytes(args.record.as_bytes()))
         .env(MARK, guardian.mark())
+        .env_remove(login::PASSWORD)
         .process_group(0)
         .spawn()
         .map_err(|bad| not_started(args, &bad))?;

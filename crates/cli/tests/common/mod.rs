@@ -22,6 +22,8 @@ pub(crate) fn lockspan() -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
         command.env_remove(name);
     }
+    // Tests run side by side, and there is one default port.
+    command.env("LOCKSPAN_HTTP", "none");
     command
 }
 
@@ -86,6 +88,12 @@ impl Process {
                 return line;
             }
         }
+    }
+
+    /// All its lines that were not seen yet, until it has ended.
+    pub(crate) fn rest(&mut self) -> Vec<String> {
+        self.end();
+        self.lines.iter().collect()
     }
 
     /// A number that it prints.

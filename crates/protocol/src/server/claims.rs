@@ -14,6 +14,7 @@
 
 use slab::Slab;
 
+use super::watch::Since;
 use crate::ids::Seq;
 use crate::mode::Mode;
 use crate::time::Tick;
@@ -84,6 +85,8 @@ pub(super) struct Claim {
     pub(super) revoked: Option<Mode>,
     /// The graph of waits knows it.
     pub(super) in_graph: bool,
+    /// When it came to its place: when it was granted, or when it began to wait.
+    pub(super) since: Since,
     of_record: Links,
     of_session: Links,
 }
@@ -97,6 +100,7 @@ impl Claim {
         seq: Seq,
         mode: Mode,
         place: Place,
+        since: Tick,
     ) -> Self {
         let free = Links { prev: ClaimIx::NONE, next: ClaimIx::NONE };
         Self {
@@ -107,6 +111,7 @@ impl Claim {
             mode,
             revoked: None,
             in_graph: false,
+            since: Since(since),
             of_record: free,
             of_session: free,
         }
@@ -277,6 +282,7 @@ mod tests {
             Seq(count),
             Mode::Read,
             Place::Waiting(ticket),
+            Tick::ZERO,
         ))
     }
 

@@ -15,6 +15,9 @@
 //! and, through a wait on its own node, by the owner that the node named. An owner that waits on
 //! one node for what it holds on another is a circle too.
 //!
+//! Where a server has users, each of them numbers owners as they like: an owner is a number within
+//! a [`Scope`], and facts of different scopes never name the same one.
+//!
 //! Before a fact is taken in there is no circle, so a new one goes through an owner that the fact
 //! names: one depth-first search from these finds it, in the time of the part of the graph that
 //! they reach, and in a bounded number of steps.
@@ -86,7 +89,28 @@ pub struct Victim {
     pub cycle: Vec<Owner>,
 }
 
+/// An acquire that waits, or a grant whose owners were reported, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnersView {
+    /// Whose session.
+    pub session: SessionId,
+    /// At which record.
+    pub record: Record,
+    /// It waits; otherwise it holds.
+    pub waits: bool,
+    /// Who.
+    pub owners: Vec<Owner>,
+}
+
+/// Within which an owner's number means one and the same owner: a user's sessions. Where there are
+/// no users, all are in one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope(pub u64);
+
 type Key = (SessionId, Seq);
+
+/// An owner, among those of all scopes.
+type Who = (Scope, Owner);
 
 #[derive(Clone, Debug)]
 struct Wait {
@@ -94,7 +118,7 @@ struct Wait {
     mode: Mode,
     ticket: Ticket,
     upgrade: bool,
-    owners: Vec<Owner>,
+    owners: Vec<Who>,
     /// Arrival here; the greatest is the youngest.
     age: u64,
 }
@@ -104,8 +128,15 @@ struct Hold {
     record: Record,
     mode: Mode,
     number: u64,
-    holders: Vec<Owner>,
-    waits: Vec<LocalWait>,
+    holders: Vec<Who>,
+    waits: Vec<Local>,
+}
+
+/// A wait on a node.
+#[derive(Clone, Copy, Debug)]
+struct Local {
+    waiter: Who,
+    holder: Who,
 }
 
 /// What is known of one record.
@@ -125,9 +156,9 @@ pub struct WaitGraph {
     /// The line and the holds of each record.
     at: BTreeMap<Record, At>,
     /// The waits of each owner.
-    waits_of: BTreeMap<Owner, BTreeSet<Key>>,
+    waits_of: BTreeMap<Who, BTreeSet<Key>>,
     /// The holds whose reports name local waits of each owner.
-    reports_of: BTreeMap<Owner, BTreeSet<Key>>,
+    reports_of: BTreeMap<Who, BTreeSet<Key>>,
     arrivals: u64,
     steps_max: usize,
 }
@@ -135,7 +166,7 @@ pub struct WaitGraph {
 /// Why one owner waits for another.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    owner: Owner,
+    owner: Who,
     /// The waiting acquire, unless it waits on its node.
     wait: Option<Key>,
 }
@@ -161,16 +192,24 @@ impl WaitGraph {
         self.waits.is_empty() && self.holds.is_empty()
     }
 
-    /// Takes in a fact. For each circle that it closes somebody is to be refused, and is forgotten
-    /// here at once.
+    /// Takes in a fact, where all owners are in one scope. For each circle that it closes somebody
+    /// is to be refused, and is forgotten here at once.
     pub fn handle(&mut self, fact: Fact) -> Vec<Victim> {
+        self.handle_in(Scope::default(), fact)
+    }
+
+    /// The same for a fact whose owners are in this scope.
+    pub fn handle_in(&mut self, scope: Scope, fact: Fact) -> Vec<Victim> {
+        let in_scope = |owners: Vec<Owner>| -> Vec<Who> {
+            owners.into_iter().map(|owner| (scope, owner)).collect()
+        };
         match fact {
             Fact::Gone { session, seq } => {
                 self.remove((session, seq));
                 Vec::new()
             }
             Fact::Waits { session, seq, record, mode, ticket, upgrade, owners } => {
-                let key = (session, seq);
+                let (key, owners) = ((session, seq), in_scope(owners));
                 let known = self.waits.get(&key).map(|wait| wait.age);
                 self.remove(key);
                 self.arrivals += 1;
@@ -194,6 +233,12 @@ impl WaitGraph {
                     return Vec::new();
                 }
                 self.remove(key);
+                let local = |LocalWait { waiter, holder }| Local {
+                    waiter: (scope, waiter),
+                    holder: (scope, holder),
+                };
+                let waits: Vec<_> = waits.into_iter().map(local).collect();
+                let holders = in_scope(holders);
                 for wait in &waits {
                     self.reports_of.entry(wait.waiter).or_default().insert(key);
                 }
@@ -206,8 +251,23 @@ impl WaitGraph {
         }
     }
 
+    /// Whose owners are known: of the waits and of the grants at most `count` each.
+    #[must_use]
+    pub fn owners(&self, count: usize) -> Vec<OwnersView> {
+        let view = |session, record: &Record, waits, owners: &[Who]| {
+            let owners = owners.iter().map(|&(_, owner)| owner).collect();
+            let record = record.clone();
+            OwnersView { session, record, waits, owners }
+        };
+        let waits = self.waits.iter().take(count);
+        let waits = waits.map(|(key, it)| view(key.0, &it.record, true, &it.owners));
+        let holds = self.holds.iter().take(count);
+        let holds = holds.map(|(key, it)| view(key.0, &it.record, false, &it.holders));
+        waits.chain(holds).collect()
+    }
+
     /// Finds victims until there is no circle through any of these.
-    fn break_circles(&mut self, starts: &[Owner]) -> Vec<Victim> {
+    fn break_circles(&mut self, starts: &[Who]) -> Vec<Victim> {
         let mut victims = Vec::new();
         let mut budget = self.steps_max;
         while let Some(victim) = self.search(starts, &mut budget) {
@@ -247,7 +307,7 @@ impl WaitGraph {
 
     /// Looks for a circle that is reached from `starts`, depth first, and picks the one to be
     /// refused.
-    fn search(&self, starts: &[Owner], budget: &mut usize) -> Option<Victim> {
+    fn search(&self, starts: &[Who], budget: &mut usize) -> Option<Victim> {
         let mut seen = BTreeSet::new();
         for &start in starts {
             if !seen.insert(start) {
@@ -265,7 +325,7 @@ impl WaitGraph {
                 if let Some(from) = path.iter().position(|(step, _)| step.owner == next.owner) {
                     let circle = &path[from..];
                     let why = circle.iter().skip(1).map(|(step, _)| step.wait).chain([next.wait]);
-                    let cycle = circle.iter().map(|(step, _)| step.owner).collect();
+                    let cycle = circle.iter().map(|(step, _)| step.owner.1).collect();
                     // A circle of local waits alone is its node's business.
                     if let Some(victim) = self.victim(why.flatten(), cycle) {
                         return Some(victim);
@@ -286,7 +346,7 @@ impl WaitGraph {
     }
 
     /// Whom an owner waits for, and why; nothing if there are no steps left to find out.
-    fn blockers(&self, owner: Owner, budget: &mut usize) -> Option<Vec<Step>> {
+    fn blockers(&self, owner: Who, budget: &mut usize) -> Option<Vec<Step>> {
         let mut found = Vec::new();
         for &key in self.waits_of.get(&owner).into_iter().flatten() {
             let wait = &self.waits[&key];
@@ -455,6 +515,18 @@ mod tests {
         graph.handle(waits(3, "x", T3));
         graph.handle(holds(8, "y", T2, &[]));
         assert_eq!(graph.handle(waits(4, "y", T1)).len(), 1);
+    }
+
+    #[test]
+    fn one_number_in_two_scopes_is_two_owners() {
+        let (a, b) = (Scope(1), Scope(2));
+        let mut graph = WaitGraph::new(100);
+        // In the one, owner 1 waits for owner 2; in the other it is the other way round.
+        assert_eq!(graph.handle_in(a, holds(1, "x", T2, &[])), []);
+        assert_eq!(graph.handle_in(a, waits(2, "x", T1)), []);
+        assert_eq!(graph.handle_in(b, holds(3, "y", T1, &[])), []);
+        assert_eq!(graph.handle_in(b, waits(4, "y", T2)), []);
+        assert_eq!(graph.handle_in(b, holds(5, "z", T1, &[(T1, T2)])).len(), 1);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::graph::{Victim, WaitGraph};
-use super::registry::{Registry, RegistryOutput, ToTables};
+use super::registry::{Registry, RegistryOutput, SessionView, ToTables};
 use super::table::{LockTable, TableInput, TableOutput};
 use super::{Input, Output};
 use crate::bugs::Bug;
@@ -111,7 +111,9 @@ impl LockServer {
                 let out = &mut self.from_registry;
                 self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)?;
             }
-            Input::Message { .. } => return Err(Refusal::Session(SessionRefusal::Resting)),
+            Input::Message { .. } | Input::Retire { .. } => {
+                return Err(Refusal::Session(SessionRefusal::Resting));
+            }
         }
         self.settle(now, out);
         Ok(())
@@ -149,6 +151,9 @@ impl LockServer {
                 self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)
             }
             Input::Stored { store } => self.registry.stored(now, store, out).map_err(Refusal::Term),
+            Input::Retire { session } => {
+                self.registry.retire(session, out).map_err(Refusal::Session)
+            }
             Input::Leave { groups } => {
                 self.leave(now, groups, sent);
                 Ok(())
@@ -246,6 +251,11 @@ impl LockServer {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.registry.len()
+    }
+
+    /// The sessions that are open with this server.
+    pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
+        self.registry.open_sessions()
     }
 
     /// Number of records that somebody holds or waits for.

@@ -18,6 +18,7 @@ pub mod registry;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 mod window;
 
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::slot::GroupSet;
 use crate::time::Tick;
 use crate::token::Epoch;
 
-pub use graph::{Fact, Victim, WaitGraph};
+pub use graph::{Fact, OwnersView, Scope, Victim, WaitGraph};
 pub use lock_server::{LockServer, reply_to};
 pub use table::LockTable;
 
@@ -60,6 +61,12 @@ pub enum Input {
     Leave {
         /// Which.
         groups: GroupSet,
+    },
+    /// An operator wants a session to end: it is not extended any more, not even after a restart.
+    /// What it has goes on when its node closes it, or when its lease is over.
+    Retire {
+        /// Which.
+        session: SessionId,
     },
     /// The server's own lease with its cluster; past it the server answers nobody.
     Own {

@@ -26,6 +26,8 @@ pub(super) struct Entry {
     pub(super) writers: List,
     pub(super) upgrader: ClaimIx,
     pub(super) group: Group,
+    /// Where its datatype is counted.
+    pub(super) counted: u8,
     /// A writer has left: the readers that wait now go before the next writer.
     pub(super) readers_due: bool,
     /// What every holder was told that others want, as far as it is in their way; nothing if some
@@ -94,7 +96,7 @@ impl Names {
         Some(RecordIx::new(*found as usize))
     }
 
-    pub(super) fn insert(&mut self, name: Record, group: Group) -> RecordIx {
+    pub(super) fn insert(&mut self, name: Record, group: Group, counted: u8) -> RecordIx {
         let hash = hash_of(self.key, &name);
         let key = self.entries.insert(Entry {
             name,
@@ -104,6 +106,7 @@ impl Names {
             writers: List::EMPTY,
             upgrader: ClaimIx::NONE,
             group,
+            counted,
             readers_due: false,
             told: Some(None),
             alarm: None,

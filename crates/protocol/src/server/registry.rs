@@ -113,6 +113,8 @@ pub struct SessionView {
     pub until: Tick,
     /// It has yet to re-assert what it had.
     pub recovers: bool,
+    /// Its lease is not extended any more.
+    pub last: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +134,7 @@ enum Pending {
         listed: Vec<Listed>,
     },
     Session(SessionId),
-    /// That a session is the last one.
+    /// A session again: that it is the last one, or what the driver keeps with it.
     Mark,
     Forget(SessionId),
 }
@@ -229,6 +231,7 @@ impl Registry {
             handoff: known.handoff,
             until: known.until,
             recovers: known.unrecovered > 0,
+            last: known.is_last,
         })
     }
 
@@ -332,6 +335,24 @@ impl Registry {
         self.check_open(id)?;
         out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
         self.end(id, out);
+        Ok(())
+    }
+
+    /// The session is extended no more, by an operator's wish: it ends when its node closes it, or
+    /// with its lease. A restart finds that in the store.
+    pub fn retire(
+        &mut self,
+        id: SessionId,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Result<(), SessionRefusal> {
+        self.check_open(id)?;
+        let Some(known) = self.sessions.get_mut(&id).filter(|known| !known.is_last) else {
+            return Ok(());
+        };
+        known.is_last = true;
+        let what =
+            Store::Session { session: id, ttl: known.ttl, handoff: known.handoff, last: true };
+        self.store(Pending::Mark, what, out);
         Ok(())
     }
 
@@ -471,6 +492,15 @@ impl Registry {
         let marks = marks.map(|(&store, _)| store).collect();
         self.leaving.push(Leaving { groups, marks });
         self.say_left(out);
+    }
+
+    /// Stores an open session again, because of something that the driver keeps with it. Whether
+    /// there is one.
+    pub fn store_again(&mut self, session: SessionId, out: &mut VecDeque<RegistryOutput>) -> bool {
+        let known = self.sessions.get(&session).filter(|it| it.is_own && it.state == State::Open);
+        let Some(&Session { ttl, handoff, is_last: last, .. }) = known else { return false };
+        self.store(Pending::Mark, Store::Session { session, ttl, handoff, last }, out);
+        true
     }
 
     /// R4 holds for groups of which all marks are durable.

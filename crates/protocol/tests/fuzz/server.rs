@@ -198,7 +198,8 @@ impl ServerFuzz {
                 let groups = common::groups(&mut self.rng, self.server.terms());
                 self.take(groups)
             }
-            30..40 => Input::Tick,
+            30..36 => Input::Tick,
+            36..40 => Input::Retire { session: common::session(rng) },
             _ => {
                 let session = match self.open.is_empty() || rng.percent(20) {
                     true => common::session(rng),

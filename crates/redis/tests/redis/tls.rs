@@ -1,34 +1,15 @@
 //! TLS and a user by URL.
 
-use std::path::Path;
 use std::process::Command;
 
 use lockspan_redis::Options;
+use lockspan_tls::testing::Certificates;
 
 use crate::server::{Redis, free_port};
 use crate::world::{cli, record, soon};
 
 /// Tells the process that it is to be the node, and where.
 const URL: &str = "LOCKSPAN_TEST_TLS_URL";
-
-fn openssl(folder: &Path, arguments: &str) {
-    let made = Command::new("openssl").args(arguments.split(' ')).current_dir(folder).output();
-    let made = made.expect("these tests need openssl");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-}
-
-/// An authority, a certificate of it for loopback, and another authority.
-fn make_certificates(folder: &Path) {
-    std::fs::write(folder.join("san"), "subjectAltName=IP:127.0.0.1").unwrap();
-    let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-    for name in ["ca", "other"] {
-        let files = format!("-keyout {name}.key -out {name}.pem");
-        openssl(folder, &format!("req -x509 {key} {files} -subj /CN={name} -days 2"));
-    }
-    openssl(folder, &format!("req {key} -keyout own.key -out own.csr -subj /CN=redis"));
-    let sign = "x509 -req -in own.csr -CA ca.pem -CAkey ca.key -CAcreateserial";
-    openssl(folder, &format!("{sign} -out own.pem -extfile san -days 2"));
-}
 
 /// Whether this test succeeds as a node, in a process that trusts what the file says; and what it
 /// printed.
@@ -50,9 +31,10 @@ async fn a_user_takes_locks_over_tls() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    make_certificates(folder.path());
-    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let (port, key, own, ca) = (free_port(), file("own.key"), file("own.pem"), file("ca.pem"));
+    let made = Certificates::make(folder.path());
+    let text = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+    let (key, own, ca) = (made.key("server"), made.pem("server"), made.pem("ca"));
+    let (port, key, own, ca) = (free_port(), text(key), text(own), text(ca));
     let redis = Redis::start(&[
         "--tls-port",
         &port.to_string(),
@@ -71,7 +53,7 @@ async fn a_user_takes_locks_over_tls() {
     let url = format!("rediss://locks:secret@127.0.0.1:{port}");
     let (is_good, said) = as_node(&url, &ca);
     assert!(is_good, "{said}");
-    let (is_good, said) = as_node(&url, &file("other.pem"));
+    let (is_good, said) = as_node(&url, &text(made.pem("other")));
     assert!(!is_good && said.contains("UnknownIssuer"), "{said}");
     let (is_good, said) = as_node(&url.replace("secret", "wrong"), &ca);
     assert!(!is_good && said.contains("does not know this user and password"), "{said}");

@@ -9,9 +9,10 @@ use lockspan_wire::{
 
 use super::connection::Connection;
 use super::info;
+use super::login::Login;
 use crate::service::Work;
 
-type Reply = Result<Value, CommandError>;
+pub(super) type Reply = Result<Value, CommandError>;
 
 fn refuse(code: ErrorCode, text: impl Into<String>) -> Reply {
     Err(CommandError::new(code, text))
@@ -28,6 +29,12 @@ impl Connection {
             }
             return;
         }
+        if !self.access.is_everybody()
+            && let Err(why) = self.permit(&command, work)
+        {
+            self.deny(&command, &why, work);
+            return;
+        }
         let reply = match command {
             Command::Tell { session, message } => {
                 self.tell(session, message, work);
@@ -41,8 +48,19 @@ impl Connection {
                 self.unsubscribe(channels, work);
                 return;
             }
-            Command::Hello { protocol, auth, name } => self.hello(protocol, auth.is_some(), name),
-            Command::Auth { .. } => no_users(),
+            Command::Hello { protocol, auth: None, name } => self.hello(protocol, name),
+            Command::Hello { .. } | Command::Auth { .. } if self.shared.users.is_none() => {
+                no_users()
+            }
+            Command::Hello { protocol, auth: Some((user, password)), name } => {
+                self.login = Some(Login { user, password, hello: Some((protocol, name)) });
+                return;
+            }
+            Command::Auth { user, password } => {
+                let user = user.unwrap_or_else(|| Bytes::from_static(b"default"));
+                self.login = Some(Login { user, password, hello: None });
+                return;
+            }
             Command::Ping(text) => Ok(self.pong(text)),
             Command::Echo(text) => Ok(Value::Bulk(text)),
             Command::Quit => {
@@ -68,10 +86,7 @@ impl Connection {
         self.outbox.reply(&value, &mut work.dirty);
     }
 
-    fn hello(&mut self, protocol: Option<Protocol>, auth: bool, name: Option<Bytes>) -> Reply {
-        if auth {
-            return no_users();
-        }
+    pub(super) fn hello(&mut self, protocol: Option<Protocol>, name: Option<Bytes>) -> Reply {
         if let Some(name) = name {
             let name = label("HELLO", &name)?;
             self.peer.about(|about| about.name = name);
@@ -94,11 +109,8 @@ impl Connection {
 
     /// As if the connection were new.
     fn reset(&mut self) {
-        for seat in self.seats.values() {
-            seat.stop_listening(&self.outbox);
-        }
-        self.channels.clear();
-        self.told = None;
+        self.forget_sessions();
+        self.log_out();
         self.peer.about(|about| about.name.clear());
         self.protocol = Protocol::Resp2;
         self.outbox.set_protocol(Protocol::Resp2);
@@ -130,7 +142,8 @@ impl Connection {
             ClientCommand::Info => Value::bulk(self.peer.line()),
             ClientCommand::List => {
                 let peers = self.shared.peers.list();
-                Value::bulk(peers.iter().map(|peer| peer.line()).collect::<String>())
+                let shown = peers.iter().filter(|peer| self.access.may_see(peer));
+                Value::bulk(shown.map(|peer| peer.line()).collect::<String>())
             }
             // What is never on needs no turning off.
             _ => Value::OK,
@@ -167,7 +180,7 @@ impl Connection {
         for channel in named {
             if let Some(session) = reply::channel_session(&channel)
                 && self.channels.remove(&session)
-                && let Some(seat) = self.seat(session)
+                && let Ok(seat) = self.seat(session)
             {
                 seat.stop_listening(&self.outbox);
                 // The next `LS.TELL` has to be answered all the same.
@@ -180,11 +193,7 @@ impl Connection {
 }
 
 fn no_users() -> Reply {
-    refuse(
-        ErrorCode::Err,
-        "AUTH: there are no users and no passwords yet; connect without them. The server listens \
-         on this machine alone",
-    )
+    refuse(ErrorCode::Err, "AUTH: this server has no users; connect without a name and a password")
 }
 
 /// What a client calls itself is kept as long as it is connected, and shown to all: so it is short.

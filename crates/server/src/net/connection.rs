@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::SessionId;
-use lockspan_wire::{ErrorCode, Protocol, Value, take_command};
+use lockspan_wire::{CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
 use tokio::time::Instant;
 
 use super::Shared;
+use super::access::Access;
+use super::locks::no_such;
+use super::login::Login;
 use super::outbox::{Closed, Outbox};
 use super::peers::Peer;
+use super::strangers::Stranger;
 use crate::clock;
 use crate::service::{Seat, Work};
 
@@ -26,6 +30,12 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// How often it is looked whether they are.
 const GLANCE: Duration = Duration::from_millis(5);
 
+/// What is kept of a client that has yet to log in: it needs no more for that.
+const STRANGER: WireLimits = WireLimits { frame: 8 << 10, args: 16 };
+
+/// What may wait for such a client, in bytes.
+pub(super) const STRANGER_OUTBOX: usize = 16 << 10;
+
 /// With fewer sessions than this, it does not matter if some are over.
 const SEATS: usize = 64;
 
@@ -36,6 +46,14 @@ pub(super) struct Connection {
     pub(super) peer: Arc<Peer>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) protocol: Protocol,
+    /// Whom it speaks for.
+    pub(super) access: Access,
+    /// Somebody wants to log in; no command is looked at before that is decided.
+    pub(super) login: Option<Login>,
+    /// Nobody is served here later than that.
+    login_by: Instant,
+    /// Its place among those who have yet to log in.
+    pub(super) stranger: Option<Stranger>,
     /// The sessions that were named here, and the last of them.
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     pub(super) last: Option<Arc<Seat>>,
@@ -50,13 +68,19 @@ pub(super) struct Connection {
 }
 
 /// Serves one client until it goes.
-pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
+pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option<Stranger>) {
     let outbox = Arc::clone(&peer.outbox);
+    let access = if shared.users.is_some() { Access::Nobody } else { Access::Everybody };
+    let login_by = Instant::now() + shared.config.login_within;
     let mut connection = Connection {
         shared,
         peer,
         outbox: Arc::clone(&outbox),
         protocol: Protocol::Resp2,
+        access,
+        login: None,
+        login_by,
+        stranger,
         seats: HashMap::new(),
         last: None,
         told: None,
@@ -65,7 +89,8 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
-    while outbox.closed().is_none() {
+    while outbox.closed().is_none() && !connection.is_late() {
+        let login_by = connection.access.is_nobody().then_some(connection.login_by);
         let stream = outbox.stream();
         if outbox.is_blocked() {
             // A client that does not read is not read from.
@@ -75,6 +100,7 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
                     Err(_) => break,
                 },
                 () = outbox.woken() => {}
+                () = late(login_by) => {}
             }
             continue;
         }
@@ -82,15 +108,28 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
             break;
         }
         tokio::select! {
-            ready = stream.readable() => if ready.is_err() { break },
+            ready = stream.readable() => {
+                if ready.is_err() {
+                    break;
+                }
+            }
             () = outbox.woken() => continue,
+            () = late(login_by) => continue,
         }
         buf.reserve(READ);
         match stream.try_read(&mut buf) {
             Ok(0) => break,
-            Ok(_) => {
+            Ok(count) => {
+                connection.shared.service.meters.bytes_in.add(count as u64);
                 connection.shared.vigil.as_ref().inspect(|vigil| vigil.heard());
                 connection.read(&mut buf);
+                while let Some(login) = connection.login.take() {
+                    connection.log_in(login).await;
+                    if connection.is_late() {
+                        break;
+                    }
+                    connection.read(&mut buf);
+                }
             }
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => break,
@@ -107,6 +146,14 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>) {
     }
     outbox.stream().shut_down();
     connection.shared.peers.remove(outbox.id);
+}
+
+/// Until it is too late, if it ever is.
+async fn late(by: Option<Instant>) {
+    match by {
+        Some(by) => tokio::time::sleep_until(by).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Reads what nobody wants until the client closes too: a socket that is closed with bytes to be
@@ -145,13 +192,25 @@ async fn sent(outbox: &Outbox) {
 }
 
 impl Connection {
+    /// Nobody has logged in, and the time for that is over. Whoever keeps us busy does not have
+    /// more of it.
+    fn is_late(&self) -> bool {
+        self.access.is_nobody() && Instant::now() >= self.login_by
+    }
+
+    /// There is as much time for the next login as there was for the first.
+    pub(super) fn login_anew(&mut self) {
+        self.login_by = Instant::now() + self.shared.config.login_within;
+    }
+
     /// Carries out every whole command, then sends all that came of it.
     fn read(&mut self, buf: &mut BytesMut) {
         let shared = Arc::clone(&self.shared);
         let mut work = Work::at(clock::now());
         let mut commands = 0;
-        while !self.quits {
-            match take_command(buf, &shared.config.wire) {
+        while !self.quits && self.login.is_none() {
+            let limits = if self.access.is_nobody() { STRANGER } else { shared.config.wire };
+            match take_command(buf, &limits) {
                 Ok(None) => break,
                 Ok(Some(Ok(command))) => self.run(command, &mut work),
                 Ok(Some(Err(why))) => self.outbox.reply(&why.into(), &mut work.dirty),
@@ -201,7 +260,7 @@ impl Connection {
             tracing::warn!(
                 "connection {} is closed: more than {} bytes wait for it, and it does not read",
                 self.outbox.id,
-                self.shared.config.outbox
+                self.outbox.max()
             );
         }
         self.outbox.close();
@@ -210,23 +269,23 @@ impl Connection {
         work.dirty.flush();
     }
 
-    /// The seat of a session, if it has one.
-    pub(super) fn seat(&mut self, session: SessionId) -> Option<Arc<Seat>> {
+    /// The seat of a session, if it has one and this connection may speak for it.
+    pub(super) fn seat(&mut self, session: SessionId) -> Result<Arc<Seat>, CommandError> {
         if let Some(last) = &self.last
             && last.id == session
             && last.is_alive()
         {
-            return Some(Arc::clone(last));
+            return Ok(Arc::clone(last));
         }
         let known = self.seats.get(&session).filter(|seat| seat.is_alive()).cloned();
         let found = known.or_else(|| self.shared.service.seat(session));
-        match &found {
-            Some(seat) => self.remember(seat),
-            None => {
-                self.seats.remove(&session);
-            }
-        }
-        found
+        let Some(seat) = found else {
+            self.seats.remove(&session);
+            return Err(no_such(session));
+        };
+        self.access.check_owner(&seat)?;
+        self.remember(&seat);
+        Ok(seat)
     }
 
     /// The channel of a session is subscribed.

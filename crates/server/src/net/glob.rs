@@ -1,7 +1,7 @@
 //! Names with `*` (anything) and `?` (one byte).
 
 /// Whether the pattern fits the whole name.
-pub(super) fn fits(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
     // Where the last star was, and where in the name it ended so far.
     let mut star: Option<(usize, usize)> = None;

@@ -1,26 +1,33 @@
-//! Where clients connect: TCP on this machine, and socket files.
+//! Where clients connect: TCP, perhaps with TLS, and socket files.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UnixListener};
+use lockspan_tls::{ServerConfig, TlsStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio::sync::Semaphore;
 
 use super::Shared;
-use super::connection;
+use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
+use super::strangers::Stranger;
 use super::stream::Stream;
 use crate::config::Address;
 use crate::error::StartError;
+use crate::users::Place;
 
 /// An open door.
 #[derive(Debug)]
 pub(crate) struct Listener {
     kind: Kind,
+    tls: Option<Tls>,
     pub(crate) address: Address,
 }
 
@@ -29,6 +36,23 @@ enum Kind {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
+
+/// How clients are met that speak TLS.
+#[derive(Clone, Debug)]
+struct Tls {
+    config: Arc<ServerConfig>,
+    /// One for each that may be in its handshake.
+    turns: Arc<Semaphore>,
+}
+
+/// Handshakes at a time.
+pub(crate) const HANDSHAKES: usize = 512;
+
+/// How long a handshake may take, with the wait for its turn.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The first byte of a client that speaks TLS.
+const TLS: u8 = 0x16;
 
 /// A socket file of this server: deleted when it is dropped.
 #[derive(Debug)]
@@ -47,29 +71,29 @@ impl Drop for SocketFile {
 }
 
 /// Listens there; a socket file comes with it.
-pub(crate) async fn bind(address: &Address) -> Result<(Listener, Option<SocketFile>), StartError> {
+pub(crate) async fn bind(
+    address: &Address,
+    tls: Option<&Arc<ServerConfig>>,
+) -> Result<(Listener, Option<SocketFile>), StartError> {
     let failed = |why| StartError::Listen { address: address.clone(), why };
     match address {
-        Address::Tcp(wanted) if !wanted.ip().is_loopback() => {
-            Err(StartError::NotLoopback(address.clone()))
-        }
         Address::Tcp(wanted) => {
             let listener = TcpListener::bind(wanted).await.map_err(failed)?;
             let address = Address::Tcp(listener.local_addr().map_err(failed)?);
-            Ok((Listener { kind: Kind::Tcp(listener), address }, None))
+            let tls = tls.map(|config| Tls {
+                config: Arc::clone(config),
+                turns: Arc::new(Semaphore::new(HANDSHAKES)),
+            });
+            Ok((Listener { kind: Kind::Tcp(listener), tls, address }, None))
         }
         Address::Unix(path) => {
             let lock = lock_beside(path).map_err(failed)?;
             let lock = lock.ok_or_else(|| StartError::SocketInUse(path.clone()))?;
             check_free(path, failed)?;
-            // It gets its mode before anybody can find it.
-            let hidden = beside(path, ".new");
-            remove_if_there(&hidden).map_err(failed)?;
-            let listener = UnixListener::bind(&hidden).map_err(failed)?;
-            fs::set_permissions(&hidden, Permissions::from_mode(0o600)).map_err(failed)?;
-            fs::rename(&hidden, path).map_err(failed)?;
+            let listener = bind_hidden(path).map_err(failed)?;
             let file = SocketFile { path: path.clone(), _lock: lock };
-            Ok((Listener { kind: Kind::Unix(listener), address: address.clone() }, Some(file)))
+            let (kind, address) = (Kind::Unix(listener), address.clone());
+            Ok((Listener { kind, tls: None, address }, Some(file)))
         }
     }
 }
@@ -80,9 +104,33 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
+/// The socket gets its mode in a directory that nobody else can enter, and only then its name: the
+/// mode that it is made with is up to the umask.
+fn bind_hidden(path: &Path) -> io::Result<UnixListener> {
+    let dir = beside(path, ".d");
+    let hidden = dir.join("s");
+    // A start that died may have left it.
+    match remove_if_there(&hidden).and_then(|()| fs::remove_dir(&dir)) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
+        _ => {}
+    }
+    fs::DirBuilder::new().mode(0o700).create(&dir)?;
+    let bound = UnixListener::bind(&hidden).and_then(|listener| {
+        fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+        fs::rename(&hidden, path)?;
+        Ok(listener)
+    });
+    if bound.is_err() {
+        // Why it is so is told already.
+        let _ = fs::remove_file(&hidden);
+    }
+    fs::remove_dir(&dir)?;
+    bound
+}
+
 fn lock_beside(path: &Path) -> io::Result<Option<File>> {
     let lock = beside(path, ".lock");
-    let file = File::options().create(true).truncate(false).write(true).open(lock)?;
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(lock)?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -122,7 +170,19 @@ impl Listener {
     pub(crate) async fn run(self, shared: Arc<Shared>) {
         loop {
             match self.accept().await {
-                Ok((stream, from)) => admit(&shared, stream, from),
+                Ok((stream, from)) => match (shared.strangers.enter(from.1), stream, &self.tls) {
+                    (Ok(stranger), Stream::Tcp(stream), Some(tls)) => {
+                        tls.greet(&shared, stream, from, stranger);
+                    }
+                    (Ok(stranger), stream, _) => admit(&shared, stream, from, stranger),
+                    (Err(why), stream, tls) => {
+                        tracing::warn!("a connection from {} is refused: {why}", from.0);
+                        // Who expects TLS does not understand it.
+                        if tls.is_none() {
+                            refuse(stream, format!("-LIMIT {why}\r\n").as_bytes());
+                        }
+                    }
+                },
                 Err(why) => {
                     // Too many open files, most likely: others may close some.
                     tracing::error!("can't accept a connection on {}: {why}", self.address);
@@ -132,34 +192,72 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Stream, String)> {
+    async fn accept(&self) -> io::Result<(Stream, From)> {
         match &self.kind {
             Kind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
                 // It may be gone again; then its first read says so.
                 let _ = stream.set_nodelay(true);
-                Ok((Stream::Tcp(stream), from.to_string()))
+                Ok((Stream::Tcp(stream), (from.to_string(), Place::Ip(from.ip()))))
             }
             Kind::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Stream::Unix(stream), self.address.to_string()))
+                let uid = stream.peer_cred().ok().map(|who| who.uid());
+                Ok((Stream::Unix(stream), (self.address.to_string(), Place::Unix(uid))))
             }
         }
     }
 }
 
-fn admit(shared: &Arc<Shared>, stream: Stream, from: String) {
+/// Where a client comes from, for people and for counting.
+type From = (String, Place);
+
+impl Tls {
+    /// A client is let in after its handshake, which others don't wait for.
+    fn greet(&self, shared: &Arc<Shared>, stream: TcpStream, from: From, stranger: Stranger) {
+        let (shared, tls) = (Arc::clone(shared), self.clone());
+        tokio::spawn(async move {
+            let greeted = tokio::time::timeout(HANDSHAKE, tls.handshake(stream, &stranger)).await;
+            match greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, stranger),
+                Err(why) => tracing::info!("no TLS with {}: {why}", from.0),
+            }
+        });
+    }
+
+    async fn handshake(&self, stream: TcpStream, stranger: &Stranger) -> io::Result<TlsStream> {
+        let mut first = [0];
+        // Whoever says nothing takes no turn from others.
+        if stream.peek(&mut first).await? == 1 && first != [TLS] {
+            let text = "-ERR TLS is spoken here, and this is not TLS: use lockspans://, rediss:// \
+                        or redis-cli --tls\r\n";
+            refuse(Stream::Tcp(stream), text.as_bytes());
+            return Err(io::Error::other("the client does not speak it"));
+        }
+        // First among its own: those of one network don't stand in the line of all.
+        let _own = stranger.turns.acquire().await.map_err(io::Error::other)?;
+        let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
+        TlsStream::accept(stream, &self.config).await
+    }
+}
+
+fn admit(shared: &Arc<Shared>, stream: Stream, from: From, stranger: Stranger) {
     let max = shared.config.connections;
     if shared.peers.len() >= max {
+        let (from, _) = from;
         tracing::warn!("a connection from {from} is refused: there are {max} already");
         let text = format!("-LIMIT there are {max} connections, and no more are allowed\r\n");
         refuse(stream, text.as_bytes());
         return;
     }
-    let outbox = Outbox::new(shared.peers.next_id(), stream, shared.config.outbox);
+    let (stranger, room) = match &shared.users {
+        Some(_) => (Some(stranger), STRANGER_OUTBOX.min(shared.config.outbox)),
+        None => (None, shared.config.outbox),
+    };
+    let outbox = Outbox::new(shared.peers.next_id(), stream, room);
     if let Some(peer) = shared.peers.add(outbox, from, max) {
         shared.service.meters.connections_total.add(1);
-        tokio::spawn(connection::serve(Arc::clone(shared), peer));
+        tokio::spawn(connection::serve(Arc::clone(shared), peer, stranger));
     }
 }
 
@@ -168,5 +266,6 @@ fn refuse(stream: Stream, text: &[u8]) {
     let _ = match stream {
         Stream::Tcp(stream) => stream.into_std().and_then(|mut stream| stream.write(text)),
         Stream::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(text)),
+        Stream::Tls(stream) => stream.try_write(text),
     };
 }

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::glob;
 use crate::config::Address;
 use crate::service::{Seat, Service, Wish, Work, check_waits};
+use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
@@ -31,7 +32,8 @@ impl Connection {
             ToServer::Open { ttl, handoff } => {
                 let outbox = Arc::clone(&self.outbox);
                 let join = |seat: &Arc<Seat>| Seat::listen(seat, &outbox, false);
-                match self.shared.service.open(session, ttl, handoff, join, work) {
+                let owner = self.access.user();
+                match self.shared.service.open(session, ttl, handoff, owner, join, work) {
                     Ok(seat) => {
                         self.remember(&seat);
                         None
@@ -54,7 +56,7 @@ impl Connection {
         work: &mut Work,
     ) -> Option<Event> {
         let no_session = Some(Event::Node(ToNode::NoSession));
-        let Some(seat) = self.seat(session) else { return no_session };
+        let Ok(seat) = self.seat(session) else { return no_session };
         if self.told != Some(session) {
             seat.listen(&self.outbox, false);
             self.told = Some(session);
@@ -77,7 +79,7 @@ impl Connection {
         session: SessionId,
         events: Events,
     ) -> Result<(), CommandError> {
-        let Some(seat) = self.seat(session) else { return Err(no_such(session)) };
+        let seat = self.seat(session)?;
         self.told = None;
         match events {
             Events::Push if self.protocol == Protocol::Resp2 => {
@@ -97,10 +99,14 @@ impl Connection {
         match command {
             Command::Open { .. } => self.open(command, work),
             Command::Keep { session } => {
+                self.check_session(session)?;
                 let left = self.shared.service.keep(session, work)?;
                 now(reply::kept(left))
             }
             Command::Close { session } => {
+                if !self.access.may_everywhere(Verb::Admin) {
+                    self.check_session(session)?;
+                }
                 let closed = self.shared.service.close(session, work);
                 closed.map_err(|why| CommandError::from(&why))?;
                 now(Value::OK)
@@ -110,34 +116,34 @@ impl Connection {
                 now(Value::OK)
             }
             Command::Acquire { session, record, mode, wait, seq, upgrade, owners } => {
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 let wish = Wish { record, mode, wait, seq, upgrade, owners };
                 self.shared.service.acquire(&seat, &self.outbox, wish, work)?;
                 Ok(None)
             }
             Command::Convert { session, record, seq, mode, wait } => {
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 let service = &self.shared.service;
                 service.convert(&seat, &self.outbox, (record, seq), (mode, wait), work)?;
                 Ok(None)
             }
             Command::Release { session, record, seq, keep } => {
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 self.shared.service.release(&seat, (record, seq, keep), work).map(Some)
             }
             Command::Cancel { session, record, seq } => {
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 self.shared.service.cancel(&seat, &record, seq, work).map(Some)
             }
             Command::Reassert { session, record, epoch, former, seq, mode, claim } => {
                 let former = former.unwrap_or(session);
                 let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 self.shared.service.reassert(&seat, message, work)?;
                 now(Value::OK)
             }
             Command::Reasserted { session, groups, epoch, former, count, sum } => {
-                let seat = self.seat(session).ok_or_else(|| no_such(session))?;
+                let seat = self.seat(session)?;
                 let (told, former) = (Term { groups, epoch }, former.unwrap_or(session));
                 self.shared.service.reasserted(&seat, told, former, (count, sum), work)?;
                 now(Value::OK)
@@ -168,7 +174,11 @@ impl Connection {
             }
             Service::await_open(seat, outbox.open_slot());
         };
-        let opened = self.shared.service.open(session, ttl, handoff, join, work);
+        if let Some(seat) = self.shared.service.seat(session) {
+            self.access.check_owner(&seat)?;
+        }
+        let owner = self.access.user();
+        let opened = self.shared.service.open(session, ttl, handoff, owner, join, work);
         let seat = opened.map_err(|why| CommandError::from(&why))?;
         self.remember(&seat);
         Ok(None)
@@ -185,11 +195,16 @@ impl Connection {
             Command::Locks { cursor, count, pattern } => {
                 let wanted =
                     |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
-                let (next, views) =
-                    service.locks(cursor, count, |record| wanted(record.as_bytes()));
+                let (next, views) = service.locks(cursor, count, |record| {
+                    wanted(record.as_bytes()) && self.access.may(Verb::Inspect, record.datatype())
+                });
                 reply::locks(next, &views)
             }
-            Command::Sessions { after, count } => reply::sessions(&service.sessions(after, count)),
+            Command::Sessions { after, count } => {
+                let all = self.access.may_everywhere(Verb::Inspect);
+                let own = self.access.user().filter(|_| !all);
+                reply::sessions(&service.sessions(after, count, own))
+            }
             Command::Slots => {
                 let address = self.shared.addresses.first().map(Address::to_string);
                 reply::slots(&service.terms(), &address.unwrap_or_default())
@@ -213,7 +228,7 @@ impl Connection {
     }
 }
 
-fn no_such(session: SessionId) -> CommandError {
+pub(super) fn no_such(session: SessionId) -> CommandError {
     let text = format!("{session}: {}", SessionRefusal::Unknown);
     CommandError::new(ErrorCode::NoSession, text)
 }

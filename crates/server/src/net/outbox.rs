@@ -38,8 +38,6 @@ pub(crate) struct Outbox {
     /// Number of the connection.
     pub(crate) id: u64,
     stream: Stream,
-    /// Bytes that may wait.
-    max: usize,
     inner: Mutex<Inner>,
     /// For the connection's task: it is blocked or closed.
     wake: Notify,
@@ -47,6 +45,8 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Inner {
+    /// Bytes that may wait.
+    max: usize,
     protocol: Protocol,
     buf: BytesMut,
     /// Written before `buf`: what a full socket did not take.
@@ -61,6 +61,8 @@ struct Inner {
     held: usize,
     dirty: bool,
     writing: bool,
+    /// Bytes that the socket has taken.
+    sent: u64,
     blocked: bool,
     closed: Option<Closed>,
 }
@@ -117,8 +119,18 @@ impl Slot {
 
 impl Outbox {
     pub(crate) fn new(id: u64, stream: Stream, max: usize) -> Arc<Self> {
-        let (inner, wake) = (Mutex::default(), Notify::new());
-        Arc::new(Self { id, stream, max, inner, wake })
+        let inner = Mutex::new(Inner { max, ..Inner::default() });
+        Arc::new(Self { id, stream, inner, wake: Notify::new() })
+    }
+
+    /// How many bytes may wait.
+    pub(crate) fn max(&self) -> usize {
+        self.lock().max
+    }
+
+    /// So many may wait from now on.
+    pub(crate) fn allow(&self, max: usize) {
+        self.lock().max = max;
     }
 
     pub(crate) fn stream(&self) -> &Stream {
@@ -184,7 +196,7 @@ impl Outbox {
             return;
         }
         change(&mut inner);
-        if inner.buf.len() + inner.rest.len() + inner.held > self.max {
+        if inner.buf.len() + inner.rest.len() + inner.held > inner.max {
             inner.close(Closed::Slow);
             drop(inner);
             self.wake.notify_one();
@@ -201,11 +213,13 @@ impl Outbox {
         inner.dirty = false;
         while !inner.writing && !inner.blocked && inner.closed.is_none() && inner.has_some() {
             let mut bytes = inner.take();
+            let before = bytes.len();
             inner.writing = true;
             drop(inner);
             let result = self.write(&mut bytes);
             inner = self.lock();
             inner.writing = false;
+            inner.sent += (before - bytes.len()) as u64;
             match result {
                 Ok(()) => inner.give_back(bytes),
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
@@ -231,6 +245,11 @@ impl Outbox {
             }
         }
         Ok(())
+    }
+
+    /// How many bytes the socket has taken so far.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.lock().sent
     }
 
     /// Whether the socket was full.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use lockspan_wire::Protocol;
 
 use super::outbox::Outbox;
+use crate::users::Place;
 
 /// A connection, as `CLIENT LIST` shows it.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Peer {
     pub(crate) outbox: Arc<Outbox>,
     /// Where it comes from.
     from: String,
+    pub(crate) place: Place,
     since: Instant,
     about: Mutex<About>,
 }
@@ -25,16 +27,19 @@ pub(crate) struct About {
     pub(crate) name: String,
     pub(crate) library: String,
     pub(crate) version: String,
+    /// Whom it speaks for.
+    pub(crate) user: String,
 }
 
 impl Peer {
     /// A line about it.
     pub(crate) fn line(&self) -> String {
-        let About { name, library, version } = crate::lock(&self.about).clone();
+        let About { name, library, version, user } = crate::lock(&self.about).clone();
+        let user = if user.is_empty() { user } else { format!(" user={user}") };
         let resp = if self.outbox.protocol() == Protocol::Resp3 { 3 } else { 2 };
         format!(
             "id={} addr={} name={name} age={} db=0 resp={resp} lib-name={library} \
-             lib-ver={version}\n",
+             lib-ver={version}{user}\n",
             self.outbox.id,
             self.from,
             self.since.elapsed().as_secs()
@@ -51,6 +56,8 @@ impl Peer {
 pub(crate) struct Peers {
     all: Mutex<HashMap<u64, Arc<Peer>>>,
     last: AtomicU64,
+    /// Bytes that were sent on connections that are gone.
+    sent_before: AtomicU64,
 }
 
 impl Peers {
@@ -60,28 +67,52 @@ impl Peers {
     }
 
     /// Takes in a connection, unless there are as many as may be.
-    pub(crate) fn add(&self, outbox: Arc<Outbox>, from: String, max: usize) -> Option<Arc<Peer>> {
+    pub(crate) fn add(
+        &self,
+        outbox: Arc<Outbox>,
+        (from, place): (String, Place),
+        max: usize,
+    ) -> Option<Arc<Peer>> {
         let mut all = crate::lock(&self.all);
         if all.len() >= max {
             return None;
         }
         let id = outbox.id;
-        let peer = Arc::new(Peer { outbox, from, since: Instant::now(), about: Mutex::default() });
+        let peer = Peer { outbox, from, place, since: Instant::now(), about: Mutex::default() };
+        let peer = Arc::new(peer);
         all.insert(id, Arc::clone(&peer));
         Some(peer)
     }
 
     pub(crate) fn remove(&self, id: u64) {
-        crate::lock(&self.all).remove(&id);
+        let mut all = crate::lock(&self.all);
+        if let Some(peer) = all.remove(&id) {
+            // With the list locked: nobody counts them twice, or not at all.
+            self.sent_before.fetch_add(peer.outbox.sent_bytes(), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         crate::lock(&self.all).len()
     }
 
+    /// How many bytes were sent to all that there ever were.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        let all = crate::lock(&self.all);
+        let now: u64 = all.values().map(|peer| peer.outbox.sent_bytes()).sum();
+        now + self.sent_before.load(Ordering::Relaxed)
+    }
+
     /// How many there ever were.
     pub(crate) fn total(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
+    }
+
+    /// Where a connection comes from, and what the client calls itself.
+    pub(crate) fn title(&self, id: u64) -> Option<String> {
+        let peer = crate::lock(&self.all).get(&id).cloned()?;
+        let name = peer.about(|about| about.name.clone());
+        Some(if name.is_empty() { peer.from.clone() } else { format!("{name} ({})", peer.from) })
     }
 
     /// All of them, by their numbers.

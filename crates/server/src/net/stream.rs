@@ -1,8 +1,11 @@
 //! A connection's two ends of a pipe, whichever kind of socket it is.
 
 use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use bytes::{BufMut as _, BytesMut};
+use lockspan_tls::TlsStream;
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
@@ -12,6 +15,8 @@ use tokio::net::{TcpStream, UnixStream};
 pub(crate) enum Stream {
     /// A TCP connection.
     Tcp(TcpStream),
+    /// A TCP connection with TLS.
+    Tls(Box<TlsStream>),
     /// A connection through a socket file.
     Unix(UnixStream),
 }
@@ -21,29 +26,25 @@ impl Stream {
     pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let room = buf.chunk_mut().len();
         let mut part = None;
-        let read = || {
-            let count = match self {
-                Self::Tcp(stream) => stream.try_read_buf(buf),
-                Self::Unix(stream) => stream.try_read_buf(buf),
-            }?;
-            if count == 0 || count == room {
-                return Ok(count);
-            }
-            // All there was: the socket counts as empty, so that nobody asks it once more.
-            part = Some(count);
-            Err(io::ErrorKind::WouldBlock.into())
-        };
+        let mut all = |read| all_there_was(read, room, &mut part);
         let whole = match self {
-            Self::Tcp(stream) => stream.try_io(Interest::READABLE, read),
-            Self::Unix(stream) => stream.try_io(Interest::READABLE, read),
+            Self::Tls(stream) => return stream.try_read(buf),
+            Self::Tcp(stream) => {
+                stream.try_io(Interest::READABLE, || all(stream.try_read_buf(buf)))
+            }
+            Self::Unix(stream) => {
+                stream.try_io(Interest::READABLE, || all(stream.try_read_buf(buf)))
+            }
         };
         part.map_or(whole, Ok)
     }
 
-    /// Writes what fits, without waiting.
+    /// Writes what fits, without waiting. If that is nothing, the next write has to begin with the
+    /// same bytes.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => stream.try_write(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
         }
     }
@@ -52,7 +53,22 @@ impl Stream {
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.readable().await,
+            Self::Tls(stream) => stream.readable().await,
             Self::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// Whether the other side is known to send nothing more.
+    pub(crate) fn is_gone(&self) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        let ready = match self {
+            Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut context),
+            Self::Tls(stream) => pin!(stream.socket().ready(Interest::READABLE)).poll(&mut context),
+            Self::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut context),
+        };
+        match ready {
+            Poll::Ready(ready) => ready.map_or(true, |ready| ready.is_read_closed()),
+            Poll::Pending => false,
         }
     }
 
@@ -60,6 +76,7 @@ impl Stream {
     pub(crate) async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.writable().await,
+            Self::Tls(stream) => stream.writable().await,
             Self::Unix(stream) => stream.writable().await,
         }
     }
@@ -78,7 +95,26 @@ impl Stream {
         // It fails only if the other side has gone already.
         let _ = match self {
             Self::Tcp(stream) => shutdown(stream, how),
+            Self::Tls(stream) => {
+                stream.say_end();
+                shutdown(stream.socket(), how)
+            }
             Self::Unix(stream) => shutdown(stream, how),
         };
     }
+}
+
+/// If it was less than there is room for, the socket counts as empty, so that nobody asks it once
+/// more.
+fn all_there_was(
+    read: io::Result<usize>,
+    room: usize,
+    part: &mut Option<usize>,
+) -> io::Result<usize> {
+    let count = read?;
+    if count == 0 || count == room {
+        return Ok(count);
+    }
+    *part = Some(count);
+    Err(io::ErrorKind::WouldBlock.into())
 }

@@ -81,7 +81,11 @@ impl Service {
             let first = first.map_or(Seq::NONE, |first| Seq(first.number().unsigned_abs()));
             for one in &saved.sessions {
                 if one.here {
-                    let seat = Seat::new(one.session, one.ttl, one.handoff);
+                    let owner = self.storage.owner(one.session);
+                    if owner.is_none() {
+                        self.orphans.fetch_add(1, Ordering::Relaxed);
+                    }
+                    let seat = Seat::new(one.session, one.ttl, one.handoff, owner);
                     seat.saw(first);
                     desk.seats.insert(one.session, seat);
                 } else {
@@ -155,6 +159,11 @@ impl Service {
                 {
                     seat.set_open(false);
                 }
+                if let Store::Session { session, .. } = what
+                    && let Some(owner) = desk.seats.get(&session).and_then(|seat| seat.owner())
+                {
+                    self.storage.set_owner(session, Arc::clone(owner));
+                }
                 if self.storage.put(store, what) {
                     let stored = desk.registry.stored(now, store, &mut desk.out);
                     stored.expect("the write is under way");
@@ -163,6 +172,9 @@ impl Service {
             Output::Ended { session } => {
                 desk.phantom.take_if(|phantom| phantom.session == session);
                 if let Some(seat) = desk.seats.remove(&session) {
+                    if seat.owner().is_none() {
+                        self.one_orphan_less();
+                    }
                     seat.end(work);
                 }
             }
@@ -184,9 +196,14 @@ impl Service {
             ToTables::Ended { session } => {
                 let seat = desk.seats.get(&session);
                 seat.inspect(|seat| seat.set_open(false));
+                let mut ended = 0;
                 for shard in 0..self.shards.len() {
-                    self.tell_shard(shard, TableInput::Ended { session }, work);
+                    ended += self.end_in_shard(shard, session, work);
                     crate::lock(&self.shards[shard]).seats.remove(&session);
+                }
+                if seat.is_some_and(|seat| !seat.is_closed()) {
+                    self.meters.expirations.add(1);
+                    self.meters.lost_grants.add(ended);
                 }
                 seat.inspect(|seat| seat.fail(work));
             }

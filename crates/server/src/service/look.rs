@@ -1,5 +1,7 @@
 //! What people see: records, sessions, terms.
 
+use std::sync::Arc;
+
 use lockspan_protocol::server::table::RecordView;
 use lockspan_protocol::{Record, SessionId, Term};
 use lockspan_wire::reply::SessionView;
@@ -28,7 +30,38 @@ const PLACE_BITS: u32 = 44;
 impl Service {
     /// One record, if somebody holds it or waits for it.
     pub(crate) fn inspect(&self, record: &Record) -> Option<RecordView> {
-        crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record, CLAIMS)
+        self.look(record, CLAIMS)
+    }
+
+    /// The same, with at most so many of its claims.
+    pub(crate) fn look(&self, record: &Record, claims: usize) -> Option<RecordView> {
+        crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record, claims)
+    }
+
+    /// Some of the records from `cursor` on that `liked` likes: as many as are wanted, or as are
+    /// found in one look at one table.
+    pub(crate) fn search(
+        &self,
+        cursor: u64,
+        count: usize,
+        claims: usize,
+        liked: impl Fn(&Record) -> bool,
+    ) -> Found {
+        let mut found = Found { views: Vec::new(), next: None, looked: STEPS };
+        let shard = usize::try_from(cursor >> PLACE_BITS).unwrap_or(usize::MAX);
+        let place = usize::try_from(cursor & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
+        let Some(table) = self.shards.get(shard) else { return found };
+        let (mut views, next) = crate::lock(table).table.page_of(place, STEPS, CLAIMS, liked);
+        let mut after = next.map_or((shard + 1, 0), |next| (shard, next));
+        if views.len() > count {
+            views.truncate(count);
+            after = (shard, views.last().map_or(place, |(at, _)| at + 1));
+        }
+        found.views = views.into_iter().map(|(_, view)| view.cut(claims)).collect();
+        let (shard, place) = after;
+        found.next =
+            (shard < self.shards.len()).then_some((shard as u64) << PLACE_BITS | place as u64);
+        found
     }
 
     /// Records from `cursor` on, until there are `count` that `wanted` likes, or as much as a page
@@ -68,19 +101,29 @@ impl Service {
         (0, page.views)
     }
 
-    /// The sessions that are open, by their ids: up to `count` above `after`.
-    pub(crate) fn sessions(&self, after: Option<SessionId>, count: usize) -> Vec<SessionView> {
+    /// The sessions that are open, by their ids: up to `count` above `after`; those of one user, if
+    /// one is named.
+    pub(crate) fn sessions(
+        &self,
+        after: Option<SessionId>,
+        count: usize,
+        of: Option<&Arc<str>>,
+    ) -> Vec<SessionView> {
         let desk = crate::lock(&self.desk);
         let now = clock::now();
         let listeners = |id| desk.seats.get(&id).map_or(0, |seat| seat.listeners());
+        let owner = |id| desk.seats.get(&id).and_then(|seat| seat.owner()).cloned();
         let view = |it: lockspan_protocol::server::registry::SessionView| SessionView {
             session: it.session,
             lease: it.ttl,
             left: Some(it.until.since(now)),
             handoff: it.handoff,
             connections: listeners(it.session),
+            user: owner(it.session),
         };
-        desk.registry.open_sessions_after(after).take(count).map(view).collect()
+        let open = desk.registry.open_sessions_after(after);
+        let wanted = open.filter(|it| of.is_none() || owner(it.session).as_ref() == of);
+        wanted.take(count).map(view).collect()
     }
 
     /// How many sessions there are, in whatever state but that of a stand-in.
@@ -92,6 +135,16 @@ impl Service {
     pub(crate) fn terms(&self) -> Vec<Term> {
         crate::lock(&self.desk).registry.terms().to_vec()
     }
+}
+
+/// What a search has found so far.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) views: Vec<RecordView>,
+    /// Where to go on, unless this is all.
+    pub(crate) next: Option<u64>,
+    /// Places that were looked at, at most.
+    pub(crate) looked: usize,
 }
 
 /// A part of the records.

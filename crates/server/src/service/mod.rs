@@ -55,6 +55,7 @@
 mod acquire;
 mod desk;
 mod look;
+mod operate;
 mod patience;
 mod places;
 mod seat;
@@ -63,12 +64,15 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod watching;
 mod work;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use lockspan_protocol::server::table::TableInput;
+use lockspan_protocol::server::watch::{Datatypes, Watch};
 use lockspan_protocol::{
     Epoch, GROUPS, Group, Limits, Record, Refusal, SessionId, SessionRefusal, Tick, ToServer,
     WaitGraph,
@@ -85,6 +89,7 @@ use patience::Patiences;
 use places::Places;
 pub(crate) use seat::Seat;
 use shard::Shard;
+pub(crate) use watching::{Circle, Counted, SessionSeen};
 pub(crate) use work::Work;
 
 /// The running service.
@@ -101,19 +106,33 @@ pub(crate) struct Service {
     /// When the timer rings next, in microseconds.
     rings_at: AtomicU64,
     rings_earlier: Notify,
+    /// Sessions of which it is not known whose they are.
+    orphans: AtomicUsize,
     /// Nothing is decided any more.
     halted: AtomicBool,
     /// A term has begun.
     pub(crate) began: Notify,
     pub(crate) limits: Limits,
     pub(crate) meters: Meters,
+    /// By which tables count.
+    datatypes: Arc<Datatypes>,
+    /// The last waits that were refused because they closed a circle.
+    circles: Mutex<VecDeque<Circle>>,
 }
 
 impl Service {
-    pub(crate) fn new(limits: Limits, shards: usize, key: u64, storage: Storage) -> Self {
+    pub(crate) fn new(
+        limits: Limits,
+        shards: usize,
+        key: u64,
+        storage: Storage,
+        remembered: usize,
+    ) -> Self {
         // The limit is the server's; names spread evenly enough over its tables.
         let of_table = Limits { records: limits.records.div_ceil(shards), ..limits.clone() };
-        let shard = || Mutex::new(Shard::new(of_table.clone(), key));
+        let datatypes = Arc::<Datatypes>::default();
+        let watch = || Watch::new(Arc::clone(&datatypes), remembered);
+        let shard = || Mutex::new(Shard::new(of_table.clone(), key, watch()));
         Self {
             desk: Mutex::new(Desk::new(limits.clone(), shards)),
             shards: (0..shards).map(|_| shard()).collect(),
@@ -124,10 +143,13 @@ impl Service {
             places: Places::default(),
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
+            orphans: AtomicUsize::new(0),
             halted: AtomicBool::new(false),
             began: Notify::new(),
             limits,
             meters: Meters::default(),
+            datatypes,
+            circles: Mutex::default(),
         }
     }
 
@@ -234,6 +256,7 @@ impl Service {
             }
             for victim in std::mem::take(&mut work.victims) {
                 self.meters.deadlocks.add(1);
+                self.remember(&victim);
                 let lockspan_protocol::server::Victim { session, seq, record, cycle } = victim;
                 let shard = self.shard_of(record.group());
                 let input = TableInput::Refuse { session, record, seq, cycle };
@@ -264,6 +287,9 @@ impl Service {
             commands: self.meters.commands.get(),
             deadlocks: self.meters.deadlocks.get(),
             slow_readers: self.meters.slow_readers.get(),
+            expirations: self.meters.expirations.get(),
+            lost_grants: self.meters.lost_grants.get(),
+            bytes_in: self.meters.bytes_in.get(),
             connections_total: self.meters.connections_total.get(),
             sessions: crate::lock(&self.desk).registry.len() as u64,
             ..Stats::default()

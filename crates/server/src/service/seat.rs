@@ -6,11 +6,13 @@
 //! goes, as an event, to every connection that listens.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use lockspan_protocol::server::Scope;
 use lockspan_protocol::server::table::ClaimView;
 use lockspan_protocol::{
     Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term,
@@ -29,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) id: SessionId,
     pub(crate) ttl: Duration,
     pub(crate) handoff: Handoff,
+    /// The user whose it is, if that is known.
+    owner: OnceLock<Arc<str>>,
     /// The tables know the session, and the registry has not ended it.
     open: AtomicBool,
     /// The session is over.
@@ -99,17 +103,47 @@ impl Ask {
 }
 
 impl Seat {
-    pub(super) fn new(id: SessionId, ttl: Duration, handoff: Handoff) -> Arc<Self> {
+    pub(super) fn new(
+        id: SessionId,
+        ttl: Duration,
+        handoff: Handoff,
+        owner: Option<Arc<str>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             ttl,
             handoff,
+            owner: owner.map_or_else(OnceLock::new, OnceLock::from),
             open: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             last_seq: AtomicU64::new(0),
             busy: AtomicUsize::new(0),
             inner: Mutex::default(),
         })
+    }
+
+    /// Whether it is this user's.
+    pub(crate) fn belongs_to(&self, user: &Arc<str>) -> bool {
+        self.owner.get() == Some(user)
+    }
+
+    /// It is this user's from now on, unless it is somebody's.
+    pub(super) fn claim(&self, user: &Arc<str>) {
+        self.owner.get_or_init(|| Arc::clone(user));
+    }
+
+    /// Owners that are named here are not those that other users name.
+    pub(super) fn scope(&self) -> Scope {
+        self.owner.get().map_or_else(Scope::default, |user| {
+            let mut hasher = DefaultHasher::new();
+            user.hash(&mut hasher);
+            Scope(hasher.finish())
+        })
+    }
+
+    /// Whose it is, if that is known.
+    pub(crate) fn owner(&self) -> Option<&Arc<str>> {
+        self.owner.get()
     }
 
     /// Whether its messages go to the tables without asking the registry. The tables look too, so
@@ -157,6 +191,16 @@ impl Seat {
     /// How many connections listen.
     pub(crate) fn listeners(&self) -> usize {
         self.lock().listeners.len()
+    }
+
+    /// The connections that listen.
+    pub(super) fn listening(&self) -> Vec<u64> {
+        self.lock().listeners.iter().map(|one| one.outbox.id).collect()
+    }
+
+    /// Whether the client has ended the session itself.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     /// A command waits for the session to be open.

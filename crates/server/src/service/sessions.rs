@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::server::Output;
@@ -20,16 +21,46 @@ impl Service {
         session: SessionId,
         ttl: Duration,
         handoff: Handoff,
+        owner: Option<&Arc<str>>,
         join: impl FnOnce(&Arc<Seat>),
         work: &mut Work,
     ) -> Result<Arc<Seat>, SessionRefusal> {
         self.with_desk(work, |desk, now| {
+            let is_own = |seat: &Arc<Seat>| owner.is_none_or(|owner| seat.belongs_to(owner));
+            if !desk.seats.get(&session).is_none_or(is_own) {
+                return Err(SessionRefusal::Differs);
+            }
             desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
-            let new = || Seat::new(session, ttl, handoff);
+            let new = || Seat::new(session, ttl, handoff, owner.cloned());
             let seat = desk.seats.entry(session).or_insert_with(new);
             join(seat);
             Ok(Arc::clone(seat))
         })
+    }
+
+    /// Whether there are sessions from a run without users that nobody has spoken for since.
+    pub(crate) fn has_orphans(&self) -> bool {
+        self.orphans.load(Ordering::Relaxed) > 0
+    }
+
+    /// This user speaks for the session. If it is an orphan it is theirs from now on, and after a
+    /// restart.
+    pub(crate) fn claim(&self, session: SessionId, user: &Arc<str>, work: &mut Work) {
+        self.with_desk(work, |desk, _| {
+            if let Some(seat) = desk.seats.get(&session).filter(|seat| seat.owner().is_none())
+                && desk.registry.store_again(session, &mut desk.out)
+            {
+                // Before it is written, which is when this is done.
+                seat.claim(user);
+                self.one_orphan_less();
+            }
+        });
+    }
+
+    pub(super) fn one_orphan_less(&self) {
+        let less = |count: usize| count.checked_sub(1);
+        // Where there are no users they are not counted.
+        let _ = self.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// A command waits for the session to be open.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use lockspan_protocol::server::table::{TableInput, TableOutput};
+use lockspan_protocol::server::watch::Watch;
+use lockspan_protocol::server::{Fact, Scope};
 use lockspan_protocol::{Limits, LockTable, Refusal, SessionId, Tick, ToNode, WaitGraph};
 
 use super::seat::Seat;
@@ -23,9 +25,9 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) fn new(limits: Limits, key: u64) -> Self {
+    pub(super) fn new(limits: Limits, key: u64, watch: Watch) -> Self {
         Self {
-            table: LockTable::new(limits, key),
+            table: LockTable::new(limits, key).watched_by(watch),
             seats: HashMap::new(),
             counts: Counts::default(),
             last: Tick(0),
@@ -62,7 +64,12 @@ impl Shard {
                 }
                 // In the order in which the table said them: a wait is not over before it began.
                 TableOutput::Fact(fact) => {
-                    work.victims.extend(crate::lock(graph).handle(fact));
+                    let (Fact::Waits { session, .. }
+                    | Fact::Holds { session, .. }
+                    | Fact::Gone { session, .. }) = &fact;
+                    let scope =
+                        self.seats.get(session).map_or_else(Scope::default, |it| it.scope());
+                    work.victims.extend(crate::lock(graph).handle_in(scope, fact));
                 }
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
                 TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),

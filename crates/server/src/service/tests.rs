@@ -9,7 +9,7 @@ use super::{Service, Work};
 use crate::store::{Saved, Storage};
 
 fn service(fresh: bool) -> Service {
-    let service = Service::new(Limits::default(), 4, 1, Storage::Memory);
+    let service = Service::new(Limits::default(), 4, 1, Storage::Memory, 0);
     let mut work = Work::default();
     let saved = Saved::nothing(fresh, Duration::from_secs(60), SessionId(77));
     service.take_all(saved, &mut work).expect("nothing is served yet");
@@ -39,7 +39,8 @@ fn a_late_double_of_behind_does_not_take_an_epoch_twice() {
     assert_eq!(service.epoch_of(&record), Some(epoch(6)));
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    let seat = service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    let seat =
+        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
     let message = ToServer::Acquire {
         record: record.clone(),
         mode: Mode::Write,
@@ -75,7 +76,7 @@ fn a_term_that_begins_lists_the_sessions_that_are_open() {
     let service = service(true);
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
     service.keep(session, &mut work).expect("it is extended");
     behind(&service, GroupSet::ALL, &[5]);
     service.keep(session, &mut work).expect_err("it has to re-assert first");
@@ -93,7 +94,7 @@ fn a_place_in_line_is_told_when_the_wait_lasts_and_not_when_it_is_over() {
     let mut work = Work::default();
     let mut open = |number| {
         let (session, ttl) = (SessionId(number), Duration::from_secs(5));
-        service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens")
+        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
     };
     let (one, two, three) = (open(1), open(2), open(3));
     let record = Record::new("a", "1").expect("a name");
@@ -126,7 +127,7 @@ fn groups_that_are_taken_again_and_again_prolong_no_lease() {
 
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    service.open(session, ttl, Handoff::Direct, |_| (), &mut work).expect("it opens");
+    service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
     let first = end(&service);
     assert!(first < phantom, "the session is the first to end");
     behind(&service, GroupSet::ALL, &[15]);

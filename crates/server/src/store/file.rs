@@ -15,13 +15,16 @@ use redb::{
     WriteTransaction,
 };
 
-use super::Saved;
+use super::{Owners, Saved};
 use crate::error::StartError;
 
 const META: TableDefinition<'_, &str, &str> = TableDefinition::new("meta");
 const EPOCHS: TableDefinition<'_, u8, u32> = TableDefinition::new("epochs");
 /// The lease in microseconds, whether waits end by a retry, whether it is not extended any more.
 const SESSIONS: TableDefinition<'_, u64, (u64, bool, bool)> = TableDefinition::new("sessions");
+
+/// The user of a session, where there are users.
+const OWNERS: TableDefinition<'_, u64, &str> = TableDefinition::new("owners");
 
 const FORMAT: &str = "lockspan 1";
 /// The sessions are in a log beside this file. Who knows nothing of logs must not take them for
@@ -40,6 +43,7 @@ pub(super) struct DataFile {
     path: PathBuf,
     /// None after a failed write, until the file is open again.
     database: Option<Database>,
+    owners: Owners,
     /// Locked as long as it is open.
     _lock: File,
 }
@@ -76,11 +80,11 @@ impl DataFile {
         // A damaged file must not end the process, whatever the library thinks of it.
         let read = panic::catch_unwind(|| read(&path));
         let read = read.unwrap_or_else(|_| Err("it is damaged".into()));
-        let (database, saved, logged) = read.map_err(|why| {
+        let (database, saved, logged, owners) = read.map_err(|why| {
             let why = why.to_string();
             StartError::Damaged { path: path.clone(), why }
         })?;
-        Ok((Self { path, database: Some(database), _lock: lock }, saved, logged))
+        Ok((Self { path, database: Some(database), owners, _lock: lock }, saved, logged))
     }
 
     /// From now on the sessions are in a log, and none has a longer lease.
@@ -91,6 +95,7 @@ impl DataFile {
         write.open_table(META)?.insert("format", FORMAT_LOGGED)?;
         write.open_table(META)?.insert(LOGGED, &micros[..])?;
         write.open_table(SESSIONS)?.retain(|_, _| false)?;
+        write.open_table(OWNERS)?.retain(|_, _| false)?;
         write.commit()?;
         Ok(())
     }
@@ -101,9 +106,14 @@ impl DataFile {
         let write = database.begin_write()?;
         write.open_table(META)?.insert("format", FORMAT)?;
         write.open_table(META)?.remove(LOGGED)?;
-        put(&write, sessions)?;
+        put(&write, sessions, &self.owners)?;
         write.commit()?;
         Ok(())
+    }
+
+    /// Whose the sessions are.
+    pub(super) fn owners(&self) -> Owners {
+        self.owners.clone()
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -114,8 +124,9 @@ impl DataFile {
     pub(super) fn write(&mut self, batch: &[Store]) -> Result<(), Failure> {
         let database = self.database.as_ref().ok_or(NOT_OPEN)?;
         let write = database.begin_write()?;
-        put(&write, batch)?;
+        put(&write, batch, &self.owners)?;
         write.commit()?;
+        self.owners.written(batch);
         Ok(())
     }
 
@@ -131,9 +142,10 @@ impl DataFile {
 
 const NOT_OPEN: &str = "it could not be opened again";
 
-fn put(write: &WriteTransaction, batch: &[Store]) -> Result<(), Failure> {
+fn put(write: &WriteTransaction, batch: &[Store], owners: &Owners) -> Result<(), Failure> {
     let mut epochs = write.open_table(EPOCHS)?;
     let mut sessions = write.open_table(SESSIONS)?;
+    let mut users = write.open_table(OWNERS)?;
     for what in batch {
         match what {
             Store::Epoch(term) => {
@@ -145,9 +157,13 @@ fn put(write: &WriteTransaction, batch: &[Store]) -> Result<(), Failure> {
                 let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
                 let retries = *handoff == Handoff::Retry;
                 sessions.insert(session.0, (micros, retries, *last))?;
+                if let Some(user) = owners.get(*session) {
+                    users.insert(session.0, &*user)?;
+                }
             }
             Store::Forget { session } => {
                 sessions.remove(session.0)?;
+                users.remove(session.0)?;
             }
         }
     }
@@ -200,7 +216,9 @@ fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn read(path: &Path) -> Result<(Database, Saved, Option<Duration>), Failure> {
+type Read = (Database, Saved, Option<Duration>, Owners);
+
+fn read(path: &Path) -> Result<Read, Failure> {
     if fs::metadata(path)?.len() == 0 {
         return Err("it is empty".into());
     }
@@ -242,12 +260,20 @@ fn read(path: &Path) -> Result<(Database, Saved, Option<Duration>), Failure> {
             last,
         });
     }
+    let owners = Owners::default();
+    // A file of a version without users has none.
+    if read.list_tables()?.any(|table| table.name() == OWNERS.name()) {
+        for entry in read.open_table(OWNERS)?.iter()? {
+            let (session, user) = entry?;
+            owners.set(SessionId(session.value()), user.value().into());
+        }
+    }
     let logged = match read.open_table(META)?.get(LOGGED)? {
         Some(micros) => Some(Duration::from_micros(micros.value().parse()?)),
         None => None,
     };
     drop(read);
-    Ok((database, Saved { epoch, sessions }, logged))
+    Ok((database, Saved { epoch, sessions }, logged, owners))
 }
 
 #[cfg(test)]

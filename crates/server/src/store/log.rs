@@ -11,7 +11,7 @@
 //! | line | meaning |
 //! |---|---|
 //! | `lockspan sessions 1 BOOT` | the first one: the machine's life, as the system names it |
-//! | `open ID MICROS HANDOFF LAST` | a session; the fields are those of [`Store::Session`] |
+//! | `open ID MICROS HANDOFF LAST [USER]` | a session, as in [`Store::Session`], and whose it is |
 //! | `gone ID` | it is forgotten |
 //! | `end` | the server has stopped, and all before this is synced |
 //!
@@ -29,6 +29,7 @@ use std::{io, mem};
 use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Handoff, SessionId};
 
+use super::Owners;
 use super::file::sync;
 
 const NAME: &str = "lockspan.sessions";
@@ -39,7 +40,7 @@ const END: &str = "end";
 const SHORT: u64 = 1 << 20;
 
 /// A line is not longer than this.
-const LINE: u64 = 80;
+const LINE: u64 = 160;
 
 /// The name of this life of the machine, if the system gives it one.
 pub(super) fn boot() -> Option<String> {
@@ -59,7 +60,11 @@ pub(super) enum Past {
 }
 
 /// Reads the file in `dir`, which is known to have been there.
-pub(super) fn read(dir: &Path, boot: Option<&str>) -> Result<Past, (PathBuf, String)> {
+pub(super) fn read(
+    dir: &Path,
+    boot: Option<&str>,
+    owners: &Owners,
+) -> Result<Past, (PathBuf, String)> {
     let path = dir.join(NAME);
     let bytes = match fs::read(&path) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => return Err((path, why.to_string())),
@@ -73,7 +78,7 @@ pub(super) fn read(dir: &Path, boot: Option<&str>) -> Result<Past, (PathBuf, Str
     let mut sessions = Sessions::default();
     let mut ended = false;
     for (at, line) in lines.enumerate() {
-        if mem::replace(&mut ended, line == END) || !(ended || sessions.hear(line)) {
+        if mem::replace(&mut ended, line == END) || !(ended || sessions.hear(line, owners)) {
             if is_present {
                 let what = format!("line {} makes no sense: {line:?}", at + 2);
                 return Err((path, what));
@@ -116,7 +121,7 @@ impl Sessions {
     }
 
     /// False if the line makes no sense.
-    fn hear(&mut self, line: &str) -> bool {
+    fn hear(&mut self, line: &str, owners: &Owners) -> bool {
         let words: Vec<_> = line.split(' ').collect();
         let switch = |word: &str, on: &str, off: &str| match word {
             word if word == on => Some(true),
@@ -124,12 +129,17 @@ impl Sessions {
             _ => None,
         };
         let heard = match words[..] {
-            ["open", id, micros, handoff, last] => (|| {
+            ["open", id, micros, handoff, last, ref user @ ..] if user.len() < 2 => (|| {
                 let handoff = switch(handoff, "retry", "direct")?;
                 let last = switch(last, "last", "lives")?;
-                self.0.insert(id.parse().ok()?, (micros.parse().ok()?, handoff, last));
+                let id = id.parse().ok()?;
+                self.0.insert(id, (micros.parse().ok()?, handoff, last));
+                if let Some(&user) = user.first() {
+                    owners.set(SessionId(id), user.into());
+                }
                 Some(())
-            })(),
+            })(
+            ),
             ["gone", id] => id.parse().ok().map(|id: u64| {
                 self.0.remove(&id);
             }),
@@ -150,14 +160,15 @@ impl Sessions {
     }
 }
 
-fn put_line(what: &Store, text: &mut String) {
+fn put_line(what: &Store, owners: &Owners, text: &mut String) {
     // Writing to a text does not fail.
     let _ = match what {
         Store::Session { session, ttl, handoff, last } => {
             let handoff = if *handoff == Handoff::Retry { "retry" } else { "direct" };
             let last = if *last { "last" } else { "lives" };
             let micros = u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX);
-            writeln!(text, "open {} {micros} {handoff} {last}", session.0)
+            let user = owners.get(*session).map(|user| format!(" {user}")).unwrap_or_default();
+            writeln!(text, "open {} {micros} {handoff} {last}{user}", session.0)
         }
         Store::Forget { session } => writeln!(text, "gone {}", session.0),
         Store::Epoch(_) => Ok(()),
@@ -181,18 +192,24 @@ pub(super) struct Log {
     /// When it is as long as this, it is looked at whether it should be shorter.
     look_at: u64,
     sessions: Sessions,
+    owners: Owners,
     text: String,
 }
 
 impl Log {
     /// Makes the file anew with these sessions, synced: nothing of an older one comes back.
-    pub(super) fn make(dir: &Path, boot: &str, listed: &[Listed]) -> io::Result<Self> {
+    pub(super) fn make(
+        dir: &Path,
+        boot: &str,
+        listed: &[Listed],
+        owners: Owners,
+    ) -> io::Result<Self> {
         let mut sessions = Sessions::default();
         listed.iter().for_each(|listed| sessions.take(&store_of(listed)));
-        let (file, len) = write_all(dir, boot, &sessions, File::sync_all)?;
+        let (file, len) = write_all(dir, boot, (&sessions, &owners), File::sync_all)?;
         sync(dir)?;
         let (dir, boot) = (dir.to_owned(), boot.to_owned());
-        Ok(Self { dir, boot, file, len, look_at: SHORT, sessions, text: String::new() })
+        Ok(Self { dir, boot, file, len, look_at: SHORT, sessions, owners, text: String::new() })
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -205,14 +222,16 @@ impl Log {
         batch: impl IntoIterator<Item = &'a Store> + Clone,
     ) -> io::Result<()> {
         self.text.clear();
-        batch.clone().into_iter().for_each(|what| put_line(what, &mut self.text));
+        let (owners, text) = (&self.owners, &mut self.text);
+        batch.clone().into_iter().for_each(|what| put_line(what, owners, text));
         if let Err(why) = self.file.write_all_at(self.text.as_bytes(), self.len) {
             // If it stays, it is written over: the same comes again first.
             let _ = self.file.set_len(self.len);
             return Err(why);
         }
         self.len += self.text.len() as u64;
-        batch.into_iter().for_each(|what| self.sessions.take(what));
+        batch.clone().into_iter().for_each(|what| self.sessions.take(what));
+        self.owners.written(batch);
         if self.len >= self.look_at {
             self.shorten();
         }
@@ -223,7 +242,7 @@ impl Log {
     fn shorten(&mut self) {
         let needed = LINE * (self.sessions.0.len() as u64 + 1);
         if needed * 4 < self.len {
-            match write_all(&self.dir, &self.boot, &self.sessions, |_| Ok(())) {
+            match write_all(&self.dir, &self.boot, (&self.sessions, &self.owners), |_| Ok(())) {
                 Ok((file, len)) => (self.file, self.len) = (file, len),
                 // It goes on as it is.
                 Err(why) => tracing::warn!("can't shorten {}: {why}", self.path().display()),
@@ -247,12 +266,12 @@ impl Log {
 fn write_all(
     dir: &Path,
     boot: &str,
-    sessions: &Sessions,
+    (sessions, owners): (&Sessions, &Owners),
     finish: impl FnOnce(&File) -> io::Result<()>,
 ) -> io::Result<(File, u64)> {
     let new = dir.join(format!("{NAME}.new"));
     let mut text = format!("{FIRST}{boot}\n");
-    sessions.list().iter().for_each(|listed| put_line(&store_of(listed), &mut text));
+    sessions.list().iter().for_each(|listed| put_line(&store_of(listed), owners, &mut text));
     let file = File::options().create(true).truncate(true).write(true).open(&new)?;
     file.write_all_at(text.as_bytes(), 0)?;
     finish(&file)?;
@@ -277,7 +296,7 @@ mod tests {
     }
 
     fn ids(dir: &Path, boot: &str) -> Option<Vec<u64>> {
-        match read(dir, Some(boot)).expect("it makes sense") {
+        match read(dir, Some(boot), &Owners::default()).expect("it makes sense") {
             Past::Known(sessions) => Some(sessions.iter().map(|one| one.session.0).collect()),
             Past::Unknown => None,
         }
@@ -286,7 +305,7 @@ mod tests {
     #[test]
     fn what_was_written_is_there_without_an_end() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let mut log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         log.write(&[session(1), session(2)]).expect("written");
         let last = Store::Session {
             session: SessionId(3),
@@ -297,7 +316,7 @@ mod tests {
         log.write(&[forget(1), last]).expect("written");
         // The process is killed: nothing of the log is called again.
         mem::forget(log);
-        let past = read(dir.path(), Some(THIS)).expect("it makes sense");
+        let past = read(dir.path(), Some(THIS), &Owners::default()).expect("it makes sense");
         let listed = |id, millis, handoff, last| Listed {
             session: SessionId(id),
             ttl: Duration::from_millis(millis),
@@ -308,30 +327,49 @@ mod tests {
         let expected =
             vec![listed(2, 5000, Handoff::Retry, false), listed(3, 7, Handoff::Direct, true)];
         assert_eq!(past, Past::Known(expected.clone()));
-        let log = Log::make(dir.path(), THIS, &expected).expect("made");
+        let log = Log::make(dir.path(), THIS, &expected, Owners::default()).expect("made");
         assert_eq!(log.sessions.list(), expected);
         assert_eq!(ids(dir.path(), THIS), Some(vec![2, 3]));
     }
 
     #[test]
+    fn whose_a_session_is_is_written_down() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let owners = Owners::default();
+        owners.set(SessionId(1), "ann".into());
+        let mut log = Log::make(dir.path(), THIS, &[], owners.clone()).expect("made");
+        log.write(&[session(1), session(2)]).expect("written");
+        let heard = Owners::default();
+        read(dir.path(), Some(THIS), &heard).expect("it makes sense");
+        assert_eq!(heard.get(SessionId(1)).as_deref(), Some("ann"));
+        assert_eq!(heard.get(SessionId(2)), None);
+        log.write(&[forget(1)]).expect("written");
+        assert_eq!(owners.get(SessionId(1)), None);
+    }
+
+    #[test]
     fn in_another_life_of_the_machine_only_an_end_is_trusted() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let mut log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         log.write(&[session(1)]).expect("written");
         assert_eq!(ids(dir.path(), OTHER), None);
-        assert_eq!(read(dir.path(), None), Ok(Past::Unknown), "nor where lives have no names");
+        assert_eq!(
+            read(dir.path(), None, &Owners::default()),
+            Ok(Past::Unknown),
+            "nor where lives have no names"
+        );
         log.end().expect("synced");
         assert_eq!(ids(dir.path(), OTHER), Some(vec![1]));
         assert_eq!(ids(dir.path(), THIS), Some(vec![1]));
         // The next run has not ended yet.
-        Log::make(dir.path(), OTHER, &[]).expect("made");
+        Log::make(dir.path(), OTHER, &[], Owners::default()).expect("made");
         assert_eq!(ids(dir.path(), THIS), None);
     }
 
     #[test]
     fn whatever_a_loss_of_power_leaves_is_an_unknown_past() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let mut log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         log.write(&[session(1), session(2)]).expect("written");
         let path = log.path();
         let whole = fs::read(&path).expect("there");
@@ -351,7 +389,7 @@ mod tests {
     #[test]
     fn a_line_without_an_end_was_never_told() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let mut log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         log.write(&[session(1), session(23)]).expect("written");
         let whole = fs::read(log.path()).expect("there");
         fs::write(log.path(), &whole[..whole.len() - 3]).expect("written");
@@ -361,11 +399,11 @@ mod tests {
     #[test]
     fn nonsense_of_this_life_is_an_error() {
         let dir = tempfile::tempdir().expect("a directory");
-        let log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         let head = fs::read_to_string(log.path()).expect("there");
         for line in ["", "gone", "gone x", "open 1 2 retry", "open 1 2 x lives", "end\ngone 1"] {
             fs::write(log.path(), format!("{head}{line}\n")).expect("written");
-            let (path, why) = read(dir.path(), Some(THIS)).expect_err(line);
+            let (path, why) = read(dir.path(), Some(THIS), &Owners::default()).expect_err(line);
             assert_eq!(path, log.path());
             assert!(why.contains("makes no sense"), "{why}");
         }
@@ -374,7 +412,7 @@ mod tests {
     #[test]
     fn it_does_not_grow_with_sessions_that_are_gone() {
         let dir = tempfile::tempdir().expect("a directory");
-        let mut log = Log::make(dir.path(), THIS, &[]).expect("made");
+        let mut log = Log::make(dir.path(), THIS, &[], Owners::default()).expect("made");
         log.write(&[session(7)]).expect("written");
         for id in 1000..60_000 {
             log.write(&[session(id), forget(id)]).expect("written");

@@ -8,6 +8,7 @@
 
 mod file;
 mod log;
+mod owners;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
 use crate::error::StartError;
 use file::DataFile;
 use log::{Log, Past};
+pub(crate) use owners::Owners;
 
 /// What a run begins with.
 #[derive(Debug)]
@@ -66,6 +68,7 @@ pub(crate) enum Storage {
 pub(crate) struct Writer {
     queue: Sender<Job>,
     log: Option<Arc<Mutex<Logged>>>,
+    owners: Owners,
 }
 
 /// A log that everybody writes to.
@@ -133,6 +136,21 @@ impl Storage {
         }
     }
 
+    /// Whose a session is that is put next.
+    pub(crate) fn set_owner(&self, session: SessionId, user: Arc<str>) {
+        if let Self::File(writer) = self {
+            writer.owners.set(session, user);
+        }
+    }
+
+    /// Whose a session of the run before is, if that is known.
+    pub(crate) fn owner(&self, session: SessionId) -> Option<Arc<str>> {
+        match self {
+            Self::File(writer) => writer.owners.get(session),
+            Self::Memory => None,
+        }
+    }
+
     /// The writer ends when it has written what was put before.
     pub(crate) fn end(&self) {
         if let Self::File(writer) = self {
@@ -163,10 +181,11 @@ pub(crate) struct Use {
 /// Opens the file in this directory, or makes it.
 pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), StartError> {
     let (mut file, mut saved, logged) = DataFile::open(dir)?;
+    let owners = file.owners();
     let boot = log::boot();
     if let Some(longest) = logged {
         let damaged = |(path, why)| StartError::DamagedSessions { path, why };
-        saved.sessions = match log::read(dir, boot.as_deref()).map_err(damaged)? {
+        saved.sessions = match log::read(dir, boot.as_deref(), &owners).map_err(damaged)? {
             Past::Known(sessions) => sessions,
             Past::Unknown => {
                 tracing::warn!(
@@ -183,7 +202,8 @@ pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), Sta
     let log = match boot.filter(|_| how.one_machine) {
         Some(boot) => {
             // First the log, then the word that it counts.
-            let log = Log::make(dir, &boot, &saved.sessions).map_err(|why| failed(dir, why))?;
+            let log = Log::make(dir, &boot, &saved.sessions, owners.clone());
+            let log = log.map_err(|why| failed(dir, why))?;
             let leases = saved.sessions.iter().map(|one| one.ttl);
             let longest = leases.chain([how.longest]).max();
             if longest != logged {
@@ -203,7 +223,7 @@ pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), Sta
         }
     };
     let (queue, jobs) = mpsc::channel();
-    let writer = Writer { queue, log: log.clone() };
+    let writer = Writer { queue, log: log.clone(), owners };
     Ok((Opened { file, log, jobs }, Storage::File(writer), saved))
 }
 

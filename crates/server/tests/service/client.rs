@@ -68,6 +68,11 @@ impl Client {
                 Box::new(within(UnixStream::connect(path)).await.expect("connected"))
             }
         };
+        Self::on(stream)
+    }
+
+    /// On a connection that is there.
+    pub(crate) fn on(stream: Box<dyn Both>) -> Self {
         let (buf, replies, events) = (BytesMut::new(), VecDeque::new(), VecDeque::new());
         Self { stream, buf, replies, events }
     }

@@ -2,13 +2,23 @@
 
 #![forbid(unsafe_code)]
 
+mod actions;
+mod browser;
 mod client;
 mod commands;
 mod durable;
 mod ending;
+mod exposition;
+mod http;
 mod limits;
 mod locks;
+mod metrics;
 mod native;
+mod page;
 mod replies;
+mod strangers;
 mod stress;
+mod tls;
+mod untrusted;
+mod users;
 mod waiting;

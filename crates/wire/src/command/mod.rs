@@ -6,6 +6,7 @@ mod parse;
 mod redis;
 mod take;
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,7 +36,7 @@ pub enum Command {
         /// The version to speak from now on.
         protocol: Option<Protocol>,
         /// User and password.
-        auth: Option<(Bytes, Bytes)>,
+        auth: Option<(Bytes, Secret)>,
         /// A name for the connection.
         name: Option<Bytes>,
     },
@@ -44,7 +45,7 @@ pub enum Command {
         /// The user, or the default one.
         user: Option<Bytes>,
         /// The password.
-        password: Bytes,
+        password: Secret,
     },
     /// `PING [text]`.
     Ping(Option<Bytes>),
@@ -203,6 +204,30 @@ pub enum Command {
     Slots,
     /// `CLUSTER SLOTS`.
     ClusterSlots,
+}
+
+/// What must not show: it is read by [`Secret::reveal`] alone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Bytes);
+
+impl Secret {
+    /// Hides it.
+    #[must_use]
+    pub const fn new(secret: Bytes) -> Self {
+        Self(secret)
+    }
+
+    /// The bytes themselves.
+    #[must_use]
+    pub const fn reveal(&self) -> &Bytes {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
 }
 
 /// How a connection hears of a session's events.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::parse::upper;
-use super::{ClientCommand, Command};
+use super::{ClientCommand, Command, Secret};
 use crate::error::ErrorCode;
 use crate::limits::Protocol;
 use crate::read::{Bad, Reader};
@@ -24,7 +24,7 @@ pub(super) fn hello(from: &mut Reader<'_>) -> Read {
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "AUTH" => from.once("AUTH", &mut auth, |from| {
-                Ok((bytes(from, "user")?, bytes(from, "password")?))
+                Ok((bytes(from, "user")?, bytes(from, "password").map(Secret::new)?))
             })?,
             "SETNAME" => from.once("SETNAME", &mut name, |from| bytes(from, "name"))?,
             _ => return Err(from.not("option", option, "one of AUTH, SETNAME")),
@@ -37,9 +37,10 @@ pub(super) fn auth(from: &mut Reader<'_>) -> Read {
     let first = bytes(from, "password")?;
     Ok(match from.next() {
         Some(password) => {
-            Command::Auth { user: Some(first), password: Bytes::copy_from_slice(password) }
+            let password = Secret::new(Bytes::copy_from_slice(password));
+            Command::Auth { user: Some(first), password }
         }
-        None => Command::Auth { user: None, password: first },
+        None => Command::Auth { user: None, password: Secret::new(first) },
     })
 }
 

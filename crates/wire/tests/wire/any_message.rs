@@ -132,6 +132,7 @@ fn acquire_refusal() -> impl Strategy<Value = AcquireRefusal> {
         Just(AcquireRefusal::StaleSeq),
         Just(AcquireRefusal::UpgradeConflict),
         Just(AcquireRefusal::NotHeld),
+        mode().prop_map(|mode| AcquireRefusal::Denied { mode }),
         owners().prop_map(|cycle| AcquireRefusal::Deadlock { cycle }),
         max().prop_map(|max| AcquireRefusal::TooManyWaiters { max }),
         max().prop_map(|max| AcquireRefusal::TooManyClaims { max }),

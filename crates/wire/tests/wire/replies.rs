@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
 use lockspan_protocol::{
     AcquireRefusal, Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Refusal, Seq, SessionId,
-    SessionRefusal, Term, Ticket, Token,
+    SessionRefusal, Term, Tick, Ticket, Token,
 };
 use lockspan_wire::reply::{self, SessionView};
 use lockspan_wire::{CommandError, Protocol, Value, put_value};
@@ -40,6 +40,7 @@ fn of_sessions() {
         left: None,
         handoff: Handoff::Retry,
         connections: 2,
+        user: None,
     };
     assert_eq!(
         shown(&reply::sessions(&[view])),
@@ -76,6 +77,7 @@ fn of_records() {
         token: Token::from_number(12),
         ticket: None,
         revoked: Some(Mode::Read),
+        since: Tick::ZERO,
     };
     let waiter = ClaimView {
         session: SessionId(8),
@@ -84,6 +86,7 @@ fn of_records() {
         token: None,
         ticket: Ticket::from_number(9),
         revoked: None,
+        since: Tick::ZERO,
     };
     let view = RecordView {
         record: doc.clone(),

@@ -55,6 +55,7 @@ use slab::Slab;
 use super::claims::{Claim, ClaimIx, Claims, List, Place, RecordIx, SessionIx, Which};
 use super::graph::Fact;
 use super::names::{Entry, Names};
+use super::watch::{Watch, What};
 use super::window::Window;
 use crate::bugs::Bug;
 use crate::ids::{Owner, Seq, SessionId};
@@ -170,6 +171,7 @@ pub struct LockTable {
     reserves: VecDeque<(Tick, RecordIx)>,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
+    watch: Watch,
 }
 
 #[derive(Clone, Debug)]
@@ -221,7 +223,15 @@ impl LockTable {
             resends: VecDeque::new(),
             reserves: VecDeque::new(),
             answering: ClaimIx::NONE,
+            watch: Watch::default(),
         }
+    }
+
+    /// Counts for this watch from now on.
+    #[must_use]
+    pub fn watched_by(mut self, watch: Watch) -> Self {
+        self.watch = watch;
+        self
     }
 
     /// One step.
@@ -231,6 +241,7 @@ impl LockTable {
         input: TableInput,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), Refusal> {
+        self.watch.now = now;
         match input {
             TableInput::Message { session, message } => self.message(now, session, message, out),
             TableInput::Began { session, handoff } => {
@@ -385,9 +396,12 @@ impl LockTable {
         let ix = match found {
             Some(ix) => ix,
             None if self.grant_free(by, key, (&record, group), &wish, out) => return Ok(()),
-            None => self.names.insert(record, group),
+            None => {
+                let counted = self.watch.place(&record);
+                self.names.insert(record, group, counted)
+            }
         };
-        let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket));
+        let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);
         let waiter = self.add(claim);
         for old in [own.holding, own.waiting].into_iter().flatten() {
             self.end(old, out);
@@ -477,7 +491,7 @@ impl LockTable {
         let ticket = self.next_ticket(key);
         let upgrading = self.names.get(ix).upgrader == ClaimIx::NONE;
         let place = if upgrading { Place::Upgrading(ticket) } else { Place::Waiting(ticket) };
-        let waiter = self.add(Claim::new(ix, by, wish.seq, Mode::Write, place));
+        let waiter = self.add(Claim::new(ix, by, wish.seq, Mode::Write, place, now));
         self.answer(now, waiter, wish.owners, out);
     }
 
@@ -497,7 +511,7 @@ impl LockTable {
 
         let Some(claim) = self.claims.try_get_mut(waiter) else { return };
         let Some(ticket) = claim.ticket() else { return };
-        let (by, mode) = (claim.session, claim.mode);
+        let (by, mode, is_new) = (claim.session, claim.mode, claim.since.0 == now);
         let upgrade = matches!(claim.place, Place::Upgrading(_));
         let known = std::mem::replace(&mut claim.in_graph, !owners.is_empty());
         let record = self.names.get(claim.record).name.clone();
@@ -508,6 +522,9 @@ impl LockTable {
             out.push(TableOutput::Fact(fact));
         } else if known {
             out.push(TableOutput::Fact(Fact::Gone { session, seq }));
+        }
+        if is_new {
+            self.watch.happened(&record, session, What::Waits(mode));
         }
         self.send(by, ToNode::Queued { record, seq, ticket }, out);
     }
@@ -559,6 +576,7 @@ impl LockTable {
         let claim = self.claims.get(ix);
         match (claim.place, claim.mode) {
             (Place::Granted(_) | Place::Reserved(_), _) => {
+                self.watch.tally(entry.counted).held += 1;
                 if entry.holders.is_empty() {
                     entry.told = Some(claim.revoked);
                 } else if entry.told != Some(claim.revoked) {
@@ -570,6 +588,9 @@ impl LockTable {
             (Place::Waiting(_), Mode::Write) => self.claims.queue(&mut entry.writers, ix),
             (Place::Upgrading(_), _) => entry.upgrader = ix,
         }
+        if !self.claims.get(ix).holds() {
+            self.watch.tally(self.names.get(record).counted).waiting += 1;
+        }
     }
 
     /// Takes a claim out of its record's list, before its place or mode changes.
@@ -577,6 +598,9 @@ impl LockTable {
         let claim = self.claims.get(ix);
         let (place, mode) = (claim.place, claim.mode);
         let entry = self.names.get_mut(claim.record);
+        let tally = self.watch.tally(entry.counted);
+        let now = if claim.holds() { &mut tally.held } else { &mut tally.waiting };
+        *now -= 1;
         let list = match (place, mode) {
             (Place::Granted(_) | Place::Reserved(_), _) => &mut entry.holders,
             (Place::Waiting(_), Mode::Read) => &mut entry.readers,

@@ -111,7 +111,10 @@ impl LockTable {
         }
         let ix = match self.names.find(&record) {
             Some(ix) => ix,
-            None => self.names.insert(record, group),
+            None => {
+                let counted = self.watch.place(&record);
+                self.names.insert(record, group, counted)
+            }
         };
         match claim {
             messages::Claim::Held { token } => self.reassert_held(ix, by, (seq, mode), token, out),
@@ -260,7 +263,7 @@ impl LockTable {
         if let Some(older) = self.own(ix, by).waiting.filter(|&at| self.claims.get(at).seq <= seq) {
             self.end(older, out);
         }
-        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token)));
+        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token), self.watch.now));
         self.names.get_mut(ix).readers_due = false;
     }
 
@@ -295,7 +298,7 @@ impl LockTable {
             }
         };
         let mode = if upgrade { Mode::Write } else { mode };
-        let waiter = self.add(Claim::new(ix, by, seq, mode, place));
+        let waiter = self.add(Claim::new(ix, by, seq, mode, place, now));
         self.answer(now, waiter, owners, out);
     }
 

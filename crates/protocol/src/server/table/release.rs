@@ -110,6 +110,7 @@ impl LockTable {
     pub(super) fn end(&mut self, at: ClaimIx, out: &mut Vec<TableOutput>) {
         self.forget_in_graph(at, out);
         self.unlink(at);
+        self.note_end(at);
         let claim = self.claims.get(at);
         let by = claim.session;
         if claim.mode == Mode::Write && claim.token().is_some() {
@@ -117,6 +118,21 @@ impl LockTable {
         }
         self.claims.unlink(&mut self.sessions[by.key()].claims, Which::Session, at);
         self.claims.remove(at);
+    }
+
+    /// Counts a claim that ends.
+    fn note_end(&mut self, at: ClaimIx) {
+        let claim = self.claims.get(at);
+        let session = self.sessions[claim.session.key()].id;
+        let Entry { name, counted, .. } = self.names.get(claim.record);
+        let what = if claim.token().is_some() {
+            let held = self.watch.now.since(claim.since.0);
+            self.watch.held(*counted, held);
+            if self.watch.session_ends { What::Ended(held) } else { What::Released(held) }
+        } else {
+            What::Left
+        };
+        self.watch.happened(name, session, what);
     }
 
     /// The graph knows this claim under its present number no more.
@@ -163,6 +179,7 @@ impl LockTable {
         let waiting = self.own(ix, by).waiting;
         let Some(waiting) = waiting.filter(|&at| self.claims.get(at).seq == seq) else { return };
         self.end(waiting, out);
+        self.watch.happened(record, session, What::Deadlock);
         let why = AcquireRefusal::Deadlock { cycle };
         self.send(by, ToNode::Refused { record: record.clone(), seq, why }, out);
         // If it was an upgrader, its read is in the way like any other now.
@@ -184,7 +201,9 @@ impl LockTable {
         let Some(by) = self.by_id.remove(&id) else { return };
         while let Some(at) = self.sessions[by.key()].claims.head.some() {
             let ix = self.claims.get(at).record;
+            self.watch.session_ends = true;
             self.end(at, out);
+            self.watch.session_ends = false;
             self.schedule(now, ix, out);
         }
         self.sessions.remove(by.key());

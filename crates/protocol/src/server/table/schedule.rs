@@ -104,6 +104,9 @@ impl LockTable {
             self.claims.get_mut(waiter).place = Place::Reserved(until);
             self.link(ix, waiter);
             let record = self.names.get(ix).name.clone();
+            let counted = self.names.get(ix).counted;
+            self.watch.tally(counted).retries += 1;
+            self.watch.happened(&record, self.sessions[by.key()].id, What::Retry);
             self.send(by, ToNode::Retry { record, seq }, out);
             if !self.limits.bugs.has(Bug::ReserveForEver) {
                 self.reserves.push_back((until, ix));
@@ -141,9 +144,15 @@ impl LockTable {
             self.link(ix, waiter);
             return;
         };
+        let now = self.watch.now;
+        let at_once = self.answering == waiter;
         let claim = self.claims.get_mut(waiter);
+        let waited = (!at_once).then(|| now.since(claim.since.0));
         claim.place = Place::Granted(token);
         claim.revoked = give_back;
+        claim.since.0 = now;
+        let (counted, session) = (self.names.get(ix).counted, self.sessions[by.key()].id);
+        self.watch.granted((counted, &record), session, (mode, token), waited);
         self.link(ix, waiter);
         self.send(by, ToNode::Granted { record, seq, mode, token, give_back }, out);
     }
@@ -162,9 +171,12 @@ impl LockTable {
             return false;
         }
         let Some(token) = self.token_for(group, wish.mode) else { return false };
-        let ix = self.names.insert(record.clone(), group);
+        let counted = self.watch.place(record);
+        let ix = self.names.insert(record.clone(), group, counted);
         let (record, seq, mode) = (record.clone(), wish.seq, wish.mode);
-        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token)));
+        self.add(Claim::new(ix, by, seq, mode, Place::Granted(token), self.watch.now));
+        let session = self.sessions[by.key()].id;
+        self.watch.granted((counted, &record), session, (mode, token), None);
         self.send(by, ToNode::Granted { record, seq, mode, token, give_back: None }, out);
         true
     }
@@ -241,13 +253,18 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let claim = self.claims.get_mut(holder);
-        claim.revoked = wanted;
+        let is_news = std::mem::replace(&mut claim.revoked, wanted) != wanted;
         let (ix, by, seq) = (claim.record, claim.session, claim.seq);
         if wanted.is_none() {
             self.forget_in_graph(holder, out);
         }
         let entry = self.names.get(ix);
         let (record, group) = (entry.name.clone(), entry.group);
+        let session = self.sessions[by.key()].id;
+        self.watch.tally(entry.counted).revokes += u64::from(wanted.is_some());
+        if is_news {
+            self.watch.happened(&record, session, wanted.map_or(What::Kept, What::Revoked));
+        }
         let key = self.served(group).expect("a record's group is served");
         let at = self.next_ticket(key);
         let message = match wanted {

@@ -39,6 +39,19 @@ pub struct RecordView {
 }
 
 impl RecordView {
+    /// Shows at most so many holders, and as many waiters.
+    #[must_use]
+    pub fn cut(mut self, claims: usize) -> Self {
+        for (some, more) in [
+            (&mut self.holders, &mut self.more_holders),
+            (&mut self.waiters, &mut self.more_waiters),
+        ] {
+            *more += some.len().saturating_sub(claims);
+            some.truncate(claims);
+        }
+        self
+    }
+
     /// How many hold the record or wait for it, shown or not.
     #[must_use]
     pub fn claims(&self) -> usize {
@@ -61,6 +74,8 @@ pub struct ClaimView {
     pub ticket: Option<Ticket>,
     /// What a holder was asked to make room for.
     pub revoked: Option<Mode>,
+    /// Since when it is held, or waits.
+    pub since: Tick,
 }
 
 impl LockTable {
@@ -134,10 +149,25 @@ impl LockTable {
         steps: usize,
         claims: usize,
     ) -> (Vec<(usize, RecordView)>, Option<usize>) {
+        self.page_of(from, steps, claims, |_| true)
+    }
+
+    /// The same, of the records that `liked` likes: the others cost no more than their names.
+    #[must_use]
+    pub fn page_of(
+        &self,
+        from: usize,
+        steps: usize,
+        claims: usize,
+        liked: impl Fn(&Record) -> bool,
+    ) -> (Vec<(usize, RecordView)>, Option<usize>) {
         let mut end = from.saturating_add(steps);
         let (mut views, mut seen) = (Vec::new(), 0);
         for place in from..end.min(self.names.places()) {
             let Some(entry) = self.names.at(place) else { continue };
+            if !liked(&entry.name) {
+                continue;
+            }
             let view = self.view(entry, claims);
             seen += view.claims();
             views.push((place, view));
@@ -147,6 +177,34 @@ impl LockTable {
             }
         }
         (views, (end < self.names.places()).then_some(end))
+    }
+
+    /// Records that somebody holds and others wait for, those whose revokes are repeated next
+    /// first: at most `count` of them, each with at most so many claims.
+    #[must_use]
+    pub fn wanted(&self, count: usize, claims: usize) -> Vec<RecordView> {
+        let of = |&(tick, ix): &(Tick, RecordIx)| {
+            let entry = self.names.at(ix.key())?;
+            (entry.alarm == Some(tick) && entry.waiters() > 0).then_some(entry)
+        };
+        let wanted = self.resends.iter().filter_map(of);
+        wanted.take(count).map(|entry| self.view(entry, claims)).collect()
+    }
+
+    /// How many claims a session has here, and the first `count` of them, with their records.
+    #[must_use]
+    pub fn claims_of(&self, session: SessionId, count: usize) -> (usize, Vec<(Record, ClaimView)>) {
+        let Some(&by) = self.by_id.get(&session) else { return (0, Vec::new()) };
+        let list = self.sessions[by.key()].claims;
+        let name = |ix: ClaimIx| self.names.get(self.claims.get(ix).record).name.clone();
+        let first = self.claims.of_session(list).take(count);
+        (list.len as usize, first.map(|ix| (name(ix), self.claim_view(ix))).collect())
+    }
+
+    /// What was counted, and what happened last.
+    #[must_use]
+    pub fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     fn state_of(&self, entry: &Entry) -> RecordState {
@@ -195,6 +253,7 @@ impl LockTable {
             token: claim.token(),
             ticket: claim.ticket(),
             revoked: claim.revoked,
+            since: claim.since.0,
         }
     }
 

@@ -126,3 +126,39 @@ fn another_servers_session_is_waited_for_in_full_if_that_may_have_extended_it() 
     s.wait(TTL / 10);
     assert!(!s.server.is_recovering());
 }
+
+#[test]
+fn a_session_that_is_to_end_keeps_what_it_has_until_its_lease_is_over() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.hold_stores = true;
+    assert_eq!(s.input(Input::Retire { session: A }), [""; 0]);
+    let marks = s.stores.iter().filter(|(_, what)| {
+        let Store::Session { session, last, .. } = what else { return false };
+        (*session, *last) == (A, true)
+    });
+    assert_eq!(marks.count(), 1);
+    assert_eq!(s.input(Input::Retire { session: A }), [""; 0], "once is enough");
+    assert_eq!(s.stores.len(), 1);
+    s.flush();
+    s.hold_stores = false;
+    s.wait(TTL / 2);
+    assert_eq!(s.keep_alive(A, 1), [""; 0], "it is not renewed");
+    assert_eq!(s.keep_alive(B, 1), ["B alive 1"]);
+    assert_eq!(s.acquire(A, "y", Write, 2), ["A granted r:y #2 write 1.1"], "but it lives");
+    s.acquire(B, "x", Write, 1);
+    let said = s.wait(TTL / 2);
+    assert!(said.contains(&"B granted r:x #1 write 1.2".to_owned()), "{said:?}");
+    let unknown = SessionId(99);
+    assert!(s.input(Input::Retire { session: unknown })[0].starts_with("refused"));
+}
+
+#[test]
+fn the_node_of_a_session_that_is_to_end_may_end_it_at_once() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    s.input(Input::Retire { session: A });
+    s.acquire(B, "x", Write, 1);
+    let said = s.say(A, ToServer::Close);
+    assert_eq!(said[0], "B granted r:x #1 write 1.2", "{said:?}");
+}

@@ -110,3 +110,48 @@ fn a_page_ends_when_it_has_seen_enough_claims_and_always_goes_on() {
     }
     assert_eq!(seen, 20);
 }
+
+/// What a table counts is what there is: the gauges are the claims.
+#[test]
+fn counts_follow_what_happens() {
+    use table::TableInput;
+
+    let mut table = LockTable::new(Limits::default(), 1);
+    let (mut out, mut now) = (Vec::new(), Tick(1_000));
+    let mut step = |table: &mut LockTable, input| {
+        now = now + Duration::from_millis(1);
+        table.handle(now, input, &mut out).unwrap();
+    };
+    let term = Term { groups: GroupSet::ALL, epoch: Epoch::new(1).unwrap() };
+    step(&mut table, TableInput::Begin { term, listed: Vec::new() });
+    for session in [A, B, C] {
+        step(&mut table, TableInput::Began { session, handoff: Handoff::Direct });
+    }
+    let acquire = |session, seq, mode| TableInput::Message {
+        session,
+        message: ToServer::Acquire {
+            record: record("x"),
+            mode,
+            seq: Seq(seq),
+            epoch: term.epoch,
+            upgrade: false,
+            owners: Vec::new(),
+        },
+    };
+    step(&mut table, acquire(A, 1, Mode::Write));
+    step(&mut table, acquire(B, 1, Mode::Write));
+    step(&mut table, acquire(B, 1, Mode::Write));
+    step(&mut table, acquire(C, 1, Mode::Read));
+    let tally = |table: &LockTable| table.watch().tallies()[0].clone();
+    assert_eq!((tally(&table).held, tally(&table).waiting), (1, 2));
+    let message = ToServer::Release { record: record("x"), seq: Seq(1), keep: None };
+    step(&mut table, TableInput::Message { session: A, message });
+    step(&mut table, TableInput::Ended { session: C });
+    let counted = tally(&table);
+    assert_eq!((counted.held, counted.waiting), (1, 0));
+    assert_eq!((counted.writes, counted.reads, counted.handovers), (2, 1, 2));
+    assert_eq!((counted.waits.count(), counted.holds.count()), (2, 2));
+    assert_eq!(counted.holds.sum, 4_000 + 1_000, "A for four steps, C for one");
+    step(&mut table, TableInput::Leave { groups: GroupSet::ALL });
+    assert_eq!((tally(&table).held, tally(&table).waiting), (0, 0));
+}

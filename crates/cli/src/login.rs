@@ -1,0 +1,66 @@
+//! Who to be at a service, and whom to trust: from variables, which no list of processes shows.
+
+use lockspan_client::Options;
+
+/// The variable with the password; a command under a lock does not inherit it.
+pub(crate) const PASSWORD: &str = "LOCKSPAN_PASSWORD";
+
+/// The variable with the URL.
+pub(crate) const URL: &str = "LOCKSPAN_URL";
+
+/// What a command under a lock inherits as the URL, if that has a password.
+pub(crate) fn url_without_password() -> Option<String> {
+    without_password(&std::env::var(URL).ok()?)
+}
+
+fn without_password(url: &str) -> Option<String> {
+    let place = url.split('?').next().unwrap_or_default();
+    let (login, _) = place.rsplit_once('@')?;
+    let begin = login.find("://").map_or(0, |at| at + "://".len());
+    let (user, _) = login[begin..].split_once(':')?;
+    Some(format!("{}{}", &url[..begin + user.len()], &url[login.len()..]))
+}
+
+/// Choices for a connection, with what the variables say. An empty one counts as not set.
+pub(crate) fn options() -> Options {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let mut options = Options::new();
+    if let Some(user) = given("LOCKSPAN_USER") {
+        options = options.user(user.to_string_lossy());
+    }
+    if let Some(password) = given(PASSWORD) {
+        options = options.password(password.into_encoded_bytes());
+    }
+    if let Some(path) = given("LOCKSPAN_PASSWORD_FILE") {
+        options = options.password_file(path);
+    }
+    if let Some(path) = given("LOCKSPAN_CA") {
+        options = options.ca(path);
+    }
+    // One without the other is an error of the connection, which names it.
+    if let Some(path) = given("LOCKSPAN_CERT") {
+        options = options.cert(path);
+    }
+    if let Some(path) = given("LOCKSPAN_KEY") {
+        options = options.key(path);
+    }
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_inherits_no_password() {
+        for (url, left) in [
+            ("lockspans://ann:pw@h:1?ca=/a@b", Some("lockspans://ann@h:1?ca=/a@b")),
+            ("lockspan://:p@w@h", Some("lockspan://@h")),
+            ("lockspan://ann@h:1", None),
+            ("lockspans://h:1?ca=/a@b", None),
+            ("local:", None),
+        ] {
+            assert_eq!(without_password(url).as_deref(), left, "{url}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `lockspan top`: what is locked, live, in a terminal.
+//!
+//! One thread asks the service, [`look`]; this one reads keys and draws. [`screen`] is all that is
+//! seen, as a function of what is known and was pressed: it can be tried without a terminal.
+
+mod look;
+mod screen;
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use lockspan_client::shown_url;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use crate::args::TopArgs;
+use crate::exit::{Failure, SYSTEM, UNAVAILABLE, USAGE};
+use crate::resp::Connection;
+use look::Looker;
+use screen::Screen;
+
+/// How long a key is waited for before the screen is drawn again.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Shows it until somebody has seen enough.
+pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
+    if !std::io::stdout().is_terminal() {
+        let text = "top needs a terminal; for a file or a pipe there is: lockspan locks";
+        return Err(Failure::new(USAGE, text));
+    }
+    let connection = Connection::open(&args.service.url)?.ok_or_else(|| {
+        Failure::new(UNAVAILABLE, "your own service does not run, so nothing is locked")
+    })?;
+    let mut screen = Screen::new(shown_url(&args.service.url), args.pattern.clone());
+    let looker = Looker::start(connection, args.every, screen.pattern());
+    let mut terminal = ratatui::try_init()
+        .map_err(|bad| Failure::new(SYSTEM, format!("can't use the terminal: {bad}")))?;
+    let done = run(&mut terminal, &mut screen, &looker);
+    ratatui::restore();
+    done.map_err(|bad| Failure::new(SYSTEM, format!("can't use the terminal: {bad}")))?;
+    match screen.failed() {
+        Some(why) => Err(Failure::new(UNAVAILABLE, why)),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn run(
+    terminal: &mut ratatui::DefaultTerminal,
+    screen: &mut Screen,
+    looker: &Looker,
+) -> std::io::Result<()> {
+    while !screen.is_over() {
+        while let Some(seen) = looker.seen() {
+            screen.take(seen);
+        }
+        terminal.draw(|frame| screen.draw(frame))?;
+        if event::poll(GLANCE)?
+            && let Event::Key(key) = event::read()?
+            && key.kind == KeyEventKind::Press
+        {
+            screen.press(key);
+            looker.want(screen.pattern());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! A connection for tools, which send commands and read replies themselves.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use crate::error::ConnectError;
+use crate::local;
+use crate::options::Options;
+use crate::stream::no_tls;
+use crate::task::{self, Dial};
+use crate::url::{Address, shown_url};
+
+/// A connection that nobody looks after: bytes in, bytes out, each wait bounded.
+pub struct Plain {
+    stream: Box<dyn Both>,
+    hello: Vec<Vec<u8>>,
+}
+
+trait Both: Read + Write + Send {}
+impl<T: Read + Write + Send> Both for T {}
+
+impl std::fmt::Debug for Plain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plain").finish_non_exhaustive()
+    }
+}
+
+impl Plain {
+    /// Connects to a server, with the login and the certificates of these options; `patience` is
+    /// for each read and write. Nothing is started for `local:`.
+    pub fn open(options: &Options, url: &str, patience: Duration) -> Result<Self, ConnectError> {
+        let Some(dial) = options.dial(url)? else {
+            let what = format!("{} is inside of its process: no tool gets there", shown_url(url));
+            return Err(ConnectError::BadOption { what });
+        };
+        let address = dial.address.to_string();
+        let stream = connect(&dial, patience).map_err(|why| task::failed(address, why))?;
+        Ok(Self { stream, hello: dial.hello_words()? })
+    }
+
+    /// Connects to the service of this user, if it runs.
+    pub fn open_local(options: &Options, patience: Duration) -> Result<Option<Self>, ConnectError> {
+        match Self::open(options, "local:", patience) {
+            Err(why) if local::is_absent(&why) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// The command to begin with: it logs in and chooses RESP3.
+    #[must_use]
+    pub fn hello(&self) -> Vec<&[u8]> {
+        self.hello.iter().map(Vec::as_slice).collect()
+    }
+}
+
+fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
+    let tcp = |at: &str| {
+        let stream = TcpStream::connect(at)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        stream.set_nodelay(true)?;
+        io::Result::Ok(stream)
+    };
+    match (&dial.address, &dial.tls) {
+        (Address::Tls(at), Some(config)) => {
+            Ok(Box::new(lockspan_tls::blocking(tcp(at)?, Address::host(at), config)?))
+        }
+        (Address::Tls(_), None) => Err(no_tls()),
+        (Address::Tcp(at), _) => Ok(Box::new(tcp(at)?)),
+        (Address::Unix(path), _) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(patience))?;
+            stream.set_write_timeout(Some(patience))?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+impl Read for Plain {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.stream.read(buf)
+    }
+}
+
+impl Write for Plain {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}

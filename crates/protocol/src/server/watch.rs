@@ -1,0 +1,316 @@
+//! What a table has counted and timed, and what happened last: for people. Nothing here decides
+//! anything, and nothing is shared between tables but the names of datatypes.
+//!
+//! Counts are plain numbers that change under the table's own step; who wants to know them reads
+//! them between two steps.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crate::ids::SessionId;
+use crate::mode::Mode;
+use crate::record::Record;
+use crate::time::Tick;
+use crate::token::Token;
+
+/// Datatypes that are counted apart; all further ones are counted together.
+pub const DATATYPES: usize = 32;
+
+/// The datatypes that came first, for all tables of a server. It only ever grows, so that a
+/// datatype is counted in one place for as long as the server runs.
+#[derive(Debug, Default)]
+pub struct Datatypes([OnceLock<Box<[u8]>>; DATATYPES]);
+
+impl Datatypes {
+    /// Where to count this datatype: its own place, or the last, which is that of all others.
+    fn place(&self, datatype: &[u8], guess: u8) -> u8 {
+        let is_it = |slot: &OnceLock<Box<[u8]>>| slot.get().is_some_and(|name| **name == *datatype);
+        if self.0.get(usize::from(guess)).is_some_and(is_it) {
+            return guess;
+        }
+        let own = |slot: &OnceLock<Box<[u8]>>| **slot.get_or_init(|| datatype.into()) == *datatype;
+        self.0.iter().position(own).unwrap_or(DATATYPES) as u8
+    }
+
+    /// The name of each place; none is that of all others.
+    pub fn names(&self) -> impl Iterator<Item = Option<&[u8]>> {
+        let known = self.0.iter().map_while(|slot| slot.get().map(|name| Some(&**name)));
+        known.chain([None])
+    }
+
+    /// Where the counts of the name at this position are in [`Watch::tallies`].
+    #[must_use]
+    pub fn index(position: usize, name: Option<&[u8]>) -> usize {
+        if name.is_some() { position } else { DATATYPES }
+    }
+}
+
+/// What was counted of one datatype.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Grants to readers, each once.
+    pub reads: u64,
+    /// Grants to writers, each once.
+    pub writes: u64,
+    /// Of these, grants to somebody who had waited: the record was handed over.
+    pub handovers: u64,
+    /// Times that a holder was told that somebody wants the record, repeated ones too.
+    pub revokes: u64,
+    /// Retries.
+    pub retries: u64,
+    /// Grants now.
+    pub held: u64,
+    /// Waits now.
+    pub waiting: u64,
+    /// How long those waited who were granted the record in the end, and not at once.
+    pub waits: Times,
+    /// How long sessions had the record, cached or in use.
+    pub holds: Times,
+}
+
+impl Tally {
+    /// Adds what another table has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.handovers += other.handovers;
+        self.revokes += other.revokes;
+        self.retries += other.retries;
+        self.held += other.held;
+        self.waiting += other.waiting;
+        self.waits.add(&other.waits);
+        self.holds.add(&other.holds);
+    }
+}
+
+/// How long something took, many times: counts in classes, each four times as wide as the one
+/// before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How many there were in each class.
+    pub counts: [u64; CLASSES],
+    /// All of them together, in microseconds.
+    pub sum: u64,
+}
+
+/// Classes of times.
+pub const CLASSES: usize = 16;
+
+impl Times {
+    /// The longest time of a class; the last has none.
+    #[must_use]
+    pub fn bound(class: usize) -> Option<Duration> {
+        (class + 1 < CLASSES).then(|| Duration::from_micros(4 << (2 * class)))
+    }
+
+    fn note(&mut self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        // The first class is up to 4 µs, and 2 more binary digits each.
+        let digits = u64::BITS - micros.saturating_sub(1).leading_zeros();
+        let class = (digits.saturating_sub(1) / 2) as usize;
+        self.counts[class.min(CLASSES - 1)] += 1;
+        self.sum = self.sum.saturating_add(micros);
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.iter_mut().zip(other.counts).for_each(|(all, more)| *all += more);
+        self.sum = self.sum.saturating_add(other.sum);
+    }
+
+    /// How many there were.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// Something that happened to a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// When.
+    pub at: Tick,
+    /// To which.
+    pub record: Record,
+    /// Whose session.
+    pub session: SessionId,
+    /// What.
+    pub what: What,
+}
+
+/// Since when something is so; as [`Watch`], it shows nothing to those who compare states.
+#[derive(Clone, Copy)]
+pub(super) struct Since(pub(super) Tick);
+
+impl fmt::Debug for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Since")
+    }
+}
+
+/// What may happen to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Somebody waits for it now.
+    Waits(Mode),
+    /// It was granted at once.
+    Granted(Mode, Token),
+    /// It was handed over to somebody who had waited for so long.
+    HandedOver(Mode, Token, Duration),
+    /// Its holder was told that somebody wants it.
+    Revoked(Mode),
+    /// Its holder was told that nobody wants it any more.
+    Kept,
+    /// It was reserved for somebody who is to acquire again.
+    Retry,
+    /// A grant is over; the session had it for so long.
+    Released(Duration),
+    /// Somebody waits for it no more.
+    Left,
+    /// A grant has ended with its session.
+    Ended(Duration),
+    /// A wait was refused because it closed a circle.
+    Deadlock,
+}
+
+/// See the module. Its `Debug` is its name alone: two tables that will do the same are the same to
+/// a model checker, whatever they have counted.
+#[derive(Clone)]
+pub struct Watch {
+    /// The time of the present step.
+    pub(super) now: Tick,
+    /// A session ends in this step, and with it its claims.
+    pub(super) session_ends: bool,
+    datatypes: Arc<Datatypes>,
+    /// The datatype that was asked for last.
+    last: u8,
+    tallies: Box<[Tally]>,
+    /// What happened last; it is as long as it may be.
+    happenings: VecDeque<Happening>,
+    kept: usize,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self::new(Arc::default(), 0)
+    }
+}
+
+impl Watch {
+    /// Counts by these datatypes, and remembers the last so many things that happened.
+    #[must_use]
+    pub fn new(datatypes: Arc<Datatypes>, kept: usize) -> Self {
+        Self {
+            now: Tick::ZERO,
+            session_ends: false,
+            datatypes,
+            last: 0,
+            tallies: vec![Tally::default(); DATATYPES + 1].into(),
+            happenings: VecDeque::with_capacity(kept),
+            kept,
+        }
+    }
+
+    /// The counts of each datatype; [`Datatypes::index`] finds one. The last has all others.
+    #[must_use]
+    pub fn tallies(&self) -> &[Tally] {
+        &self.tallies
+    }
+
+    /// What happened last, oldest first.
+    pub fn happenings(&self) -> impl DoubleEndedIterator<Item = &Happening> {
+        self.happenings.iter()
+    }
+
+    /// Where to count a record that is new here.
+    pub(super) fn place(&mut self, record: &Record) -> u8 {
+        self.last = self.datatypes.place(record.datatype(), self.last);
+        self.last
+    }
+
+    pub(super) fn tally(&mut self, place: u8) -> &mut Tally {
+        &mut self.tallies[usize::from(place)]
+    }
+
+    pub(super) fn granted(
+        &mut self,
+        (place, record): (u8, &Record),
+        session: SessionId,
+        (mode, token): (Mode, Token),
+        waited: Option<Duration>,
+    ) {
+        let tally = self.tally(place);
+        match mode {
+            Mode::Read => tally.reads += 1,
+            Mode::Write => tally.writes += 1,
+        }
+        if let Some(waited) = waited {
+            tally.handovers += 1;
+            tally.waits.note(waited);
+            self.happened(record, session, What::HandedOver(mode, token, waited));
+        } else {
+            self.happened(record, session, What::Granted(mode, token));
+        }
+    }
+
+    pub(super) fn held(&mut self, place: u8, held: Duration) {
+        self.tally(place).holds.note(held);
+    }
+
+    pub(super) fn happened(&mut self, record: &Record, session: SessionId, what: What) {
+        if self.kept == 0 {
+            return;
+        }
+        if self.happenings.len() >= self.kept {
+            self.happenings.pop_front();
+        }
+        self.happenings.push_back(Happening {
+            at: self.now,
+            record: record.clone(),
+            session,
+            what,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_in_the_first_class_that_is_wide_enough() {
+        for (micros, class) in
+            [(0, 0), (1, 0), (4, 0), (5, 1), (16, 1), (17, 2), (1 << 32, 15), (u64::MAX, 15)]
+        {
+            let mut times = Times::default();
+            times.note(Duration::from_micros(micros));
+            assert_eq!(times.counts[class], 1, "{micros} µs: {times:?}");
+            let within = |at| Times::bound(at).is_none_or(|it| Duration::from_micros(micros) <= it);
+            assert!(within(class) && (class == 0 || !within(class - 1)), "{micros} µs");
+        }
+    }
+
+    #[test]
+    fn the_first_datatypes_have_a_place_of_their_own_for_good() {
+        let types = Datatypes::default();
+        for number in 0..100_usize {
+            let place = types.place(format!("t{number}").as_bytes(), 7);
+            assert_eq!(usize::from(place), number.min(DATATYPES));
+        }
+        assert_eq!(types.place(b"t31", 0), 31);
+        assert_eq!(types.place(b"t32", 31), 32);
+        let names: Vec<_> = types.names().collect();
+        assert_eq!(
+            (names.len(), names[0], names[DATATYPES]),
+            (DATATYPES + 1, Some(&b"t0"[..]), None)
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What an operator does: log in and out, end a session, take back a record. Each leaves a line in
+//! the log, with the target `audit`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, SET_COOKIE};
+use lockspan_protocol::{Record, SessionId};
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use super::Site;
+use super::content::{Content, json as answer};
+use super::guard::Refused;
+use super::login::{Login, shown as name};
+use super::shown;
+use crate::service::Work;
+
+/// How long a record is asked for.
+const ASKED_FOR: Duration = Duration::from_secs(30);
+
+/// Who is logged in, and how one does.
+pub(super) fn who(site: &Site, headers: &HeaderMap) -> Value {
+    let how = site.operators.how();
+    let mut value = match site.login(headers) {
+        Some(Login { user, csrf, may_act, .. }) => {
+            json!({ "user": user, "csrf": csrf, "may_act": may_act })
+        }
+        None => json!({ "user": null }),
+    };
+    value["can_log_in"] = json!(how.is_ok());
+    value["how"] = json!(how.unwrap_or_else(|why| why));
+    value["look_needs_login"] = json!(site.operators.look_needs_login());
+    value["version"] = json!(env!("CARGO_PKG_VERSION"));
+    value["address"] = site.shared.addresses.iter().map(|at| json!(at.to_string())).collect();
+    value
+}
+
+/// `POST /api/...`.
+pub(super) async fn act(
+    site: &Arc<Site>,
+    path: &str,
+    headers: &HeaderMap,
+    said: &Value,
+) -> Result<hyper::Response<Content>, Refused> {
+    let word = |name: &str| {
+        let why = || (StatusCode::BAD_REQUEST, format!("{name}: a text is missing"));
+        said[name].as_str().ok_or_else(why)
+    };
+    match path {
+        "/api/login" => {
+            let (cookie, login) = site.log_in(word("user")?, word("password")?).await?;
+            let value = json!({ "user": login.user, "csrf": login.csrf, "may_act": login.may_act });
+            Ok(with_cookie(&value, &cookie))
+        }
+        "/api/logout" => Ok(with_cookie(&json!({ "user": null }), &site.log_out(headers))),
+        "/api/end-session" => {
+            let login = site.actor(headers)?;
+            let id = word("session")?.parse().map(SessionId);
+            let id = id
+                .map_err(|_| (StatusCode::BAD_REQUEST, "session: it is not a number".to_owned()))?;
+            end_session(site, &login, id)
+        }
+        "/api/take-back" => {
+            let login = site.actor(headers)?;
+            let bytes: Vec<u8> = percent_decode_str(word("key")?).collect();
+            let record = Record::parse(&bytes)
+                .map_err(|why| (StatusCode::BAD_REQUEST, format!("key: {why}")))?;
+            take_back(site, &login, record)
+        }
+        _ => Err((StatusCode::NOT_FOUND, "there is no such action".to_owned())),
+    }
+}
+
+fn with_cookie(value: &Value, cookie: &str) -> hyper::Response<Content> {
+    let mut response = answer(StatusCode::OK, value);
+    if let Ok(cookie) = cookie.parse() {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The session is renewed no more. What it has goes on to others when its node has closed it, or
+/// when its lease is over: until then the node may use it.
+fn end_session(
+    site: &Site,
+    login: &Login,
+    id: SessionId,
+) -> Result<hyper::Response<Content>, Refused> {
+    let service = &site.shared.service;
+    let mut work = Work::default();
+    let retired = service.retire(id, &mut work);
+    service.finish(&mut work);
+    work.dirty.flush();
+    let left = retired.map_err(|why| (StatusCode::CONFLICT, why.to_string()))?;
+    tracing::warn!(
+        target: "audit",
+        user = %name(&login.user),
+        session = id.0,
+        "page: session is renewed no more; it ends within {left:?}"
+    );
+    let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    Ok(answer(StatusCode::OK, &json!({ "session": id.0.to_string(), "left": millis })))
+}
+
+/// Asks for the record as a writer would, and gives it back at once: so its holder is told, and
+/// gives it up when it is done with it.
+fn take_back(
+    site: &Arc<Site>,
+    login: &Login,
+    record: Record,
+) -> Result<hyper::Response<Content>, Refused> {
+    let service = &site.shared.service;
+    let refuse = |why: &str| Err((StatusCode::CONFLICT, why.to_owned()));
+    let Some(view) = service.look(&record, 1) else {
+        return refuse("nobody holds this record");
+    };
+    if view.waiters.len() + view.more_waiters > 0 {
+        return refuse(
+            "others wait for this record already, so its holder has been told. If it does not \
+             give it up, end its session",
+        );
+    }
+    let drawn = getrandom::u64()
+        .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
+    tracing::warn!(
+        target: "audit",
+        user = %name(&login.user),
+        record = %shown::readable(record.as_bytes()),
+        "page: the record is taken back; its holder has {ASKED_FOR:?}"
+    );
+    let shared = Arc::clone(&site.shared);
+    tokio::spawn(async move {
+        let name = shown::readable(record.as_bytes());
+        let got = shared.service.take_back(SessionId(drawn), record, ASKED_FOR).await;
+        let end = if got { "was given back" } else { "was not given back in time" };
+        tracing::info!(target: "audit", record = %name, "page: the record {end}");
+    });
+    let millis = u64::try_from(ASKED_FOR.as_millis()).unwrap_or(u64::MAX);
+    Ok(answer(StatusCode::OK, &json!({ "asked": millis })))
+}

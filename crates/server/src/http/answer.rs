@@ -1,0 +1,98 @@
+//! A request and its answer.
+
+use std::sync::Arc;
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::content::{Content, json as as_json, refusal, sentence, text};
+use super::guard::{self, Refused};
+use super::query::Query;
+use super::{Site, actions, api, live, metrics, prometheus};
+
+/// The longest body of a request.
+const BODY: usize = 16 << 10;
+
+/// The files of the page.
+const FILES: &[(&str, &str, &str)] = &[
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+    ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
+    ("/views.js", "text/javascript; charset=utf-8", include_str!("page/views.js")),
+    ("/draw.js", "text/javascript; charset=utf-8", include_str!("page/draw.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+];
+
+pub(super) async fn answer(site: &Arc<Site>, request: Request<Incoming>) -> Response<Content> {
+    let is_api = request.uri().path().starts_with("/api/");
+    match route(site, request).await {
+        Ok(response) => response,
+        Err((status, why)) if is_api => refusal(status, &why),
+        Err((status, why)) => sentence(status, &why),
+    }
+}
+
+async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Refused> {
+    guard::check(site, &request)?;
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    match head.method {
+        Method::GET | Method::HEAD => {}
+        Method::POST if path.starts_with("/api/") => {
+            let said = read(&head.headers, body).await?;
+            return actions::act(site, path, &head.headers, &said).await;
+        }
+        _ => return Err((StatusCode::METHOD_NOT_ALLOWED, "this can only be read".to_owned())),
+    }
+    if let Some((_, kind, content)) = FILES.iter().find(|(known, ..)| *known == path) {
+        return Ok(text(StatusCode::OK, kind, *content));
+    }
+    let login = site.login(&head.headers);
+    let may_look = login.is_some() || !site.operators.look_needs_login();
+    let look = || {
+        may_look.then_some(()).ok_or_else(|| (StatusCode::UNAUTHORIZED, "log in first".to_owned()))
+    };
+    let query = Query::read(head.uri.query());
+    match path {
+        "/healthz" => Ok(sentence(StatusCode::OK, "ok")),
+        "/readyz" => Ok(match site.readiness() {
+            Ok(()) => sentence(StatusCode::OK, "ready"),
+            Err(why) => sentence(StatusCode::SERVICE_UNAVAILABLE, why),
+        }),
+        "/metrics" => Ok(text(StatusCode::OK, prometheus::KIND, metrics::text(site))),
+        "/api/who" => Ok(as_json(StatusCode::OK, &actions::who(site, &head.headers))),
+        "/api/view" => {
+            look()?;
+            Ok(as_json(StatusCode::OK, &api::view(site, &query).await?))
+        }
+        "/api/samples" => {
+            look()?;
+            let (number, samples) = site.samples.after(0);
+            Ok(as_json(StatusCode::OK, &json!({ "last": number, "samples": samples })))
+        }
+        "/api/live" => {
+            look()?;
+            live::stream(site, query).await
+        }
+        _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
+    }
+}
+
+/// The JSON of a request. A form of another page can't be of this type without asking first.
+async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<Value, Refused> {
+    let kind = guard::one(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        let why = "the body is to be application/json".to_owned();
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let body = tokio::time::timeout(super::PATIENCE, Limited::new(body, BODY).collect()).await;
+    let late = |_| (StatusCode::REQUEST_TIMEOUT, "the body does not come".to_owned());
+    let body = body
+        .map_err(late)?
+        .map_err(|why| (StatusCode::PAYLOAD_TOO_LARGE, format!("the body can't be read: {why}")))?;
+    serde_json::from_slice(&body.to_bytes())
+        .map_err(|why| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {why}")))
+}

@@ -1,0 +1,153 @@
+//! Who has logged in: a cookie that scripts can't read, and a token that other pages can't.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap};
+use subtle::ConstantTimeEq as _;
+
+use super::Site;
+use super::guard::{Refused, one};
+use super::operators::Denied;
+
+/// How long a login lasts.
+pub(super) const LASTS: Duration = Duration::from_secs(3600);
+
+/// Logins at a time; the oldest goes.
+const MOST: usize = 64;
+
+/// Wrong passwords that are heard within a time, from whomever.
+const ATTEMPTS: usize = 10;
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Where the page puts its token.
+pub(super) const CSRF: &str = "x-lockspan-csrf";
+
+/// The logins that there are.
+#[derive(Debug, Default)]
+pub(super) struct Logins {
+    known: Mutex<HashMap<String, Login>>,
+    failed: Mutex<VecDeque<Instant>>,
+}
+
+/// One of them.
+#[derive(Clone)]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) csrf: String,
+    pub(super) may_act: bool,
+    until: Instant,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Site {
+    fn cookie_name(&self) -> String {
+        // Cookies do not know of ports; two servers of a machine have two names.
+        format!("lockspan-{}", self.at.port())
+    }
+
+    /// Checks a password: the cookie to set, and the login.
+    pub(super) async fn log_in(
+        &self,
+        user: &str,
+        password: &str,
+    ) -> Result<(String, Login), Refused> {
+        self.logins.check_attempts()?;
+        let checked = self.operators.check(self.at.ip(), user, password).await;
+        let rights = checked.map_err(|Denied(why)| {
+            crate::lock(&self.logins.failed).push_back(Instant::now());
+            tracing::warn!(target: "audit", "page: a login was refused");
+            (StatusCode::FORBIDDEN, why)
+        })?;
+        let (id, csrf) = (draw()?, draw()?);
+        let until = Instant::now() + LASTS;
+        let login = Login { user: user.to_owned(), csrf, may_act: rights.act, until };
+        let mut known = crate::lock(&self.logins.known);
+        known.retain(|_, login| login.until > Instant::now());
+        if known.len() >= MOST
+            && let Some(oldest) = known.iter().min_by_key(|(_, login)| login.until)
+        {
+            let oldest = oldest.0.clone();
+            known.remove(&oldest);
+        }
+        known.insert(id.clone(), login.clone());
+        tracing::info!(target: "audit", user = %shown(user), "page: logged in");
+        let (name, age) = (self.cookie_name(), LASTS.as_secs());
+        let cookie = format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}");
+        Ok((cookie, login))
+    }
+
+    /// The login of a request.
+    pub(super) fn login(&self, headers: &HeaderMap) -> Option<Login> {
+        let id = self.cookie(headers)?;
+        let known = crate::lock(&self.logins.known);
+        known.get(&id).filter(|login| login.until > Instant::now()).cloned()
+    }
+
+    /// Ends it; the cookie to set.
+    pub(super) fn log_out(&self, headers: &HeaderMap) -> String {
+        if let Some(id) = self.cookie(headers) {
+            crate::lock(&self.logins.known).remove(&id);
+        }
+        format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie_name())
+    }
+
+    /// Who acts, if they may: logged in, and by the page's own script.
+    pub(super) fn actor(&self, headers: &HeaderMap) -> Result<Login, Refused> {
+        let login = self.login(headers).ok_or_else(|| {
+            let why = self.operators.how().err();
+            (StatusCode::UNAUTHORIZED, why.unwrap_or_else(|| "log in first".to_owned()))
+        })?;
+        let csrf = one(headers, CSRF)?.unwrap_or_default();
+        if !bool::from(csrf.as_bytes().ct_eq(login.csrf.as_bytes())) {
+            let why = "the page's token is missing or wrong: load the page again".to_owned();
+            return Err((StatusCode::FORBIDDEN, why));
+        }
+        if !login.may_act {
+            let why = format!("the user {} may look, but not act", shown(&login.user));
+            return Err((StatusCode::FORBIDDEN, why));
+        }
+        Ok(login)
+    }
+
+    fn cookie(&self, headers: &HeaderMap) -> Option<String> {
+        let name = self.cookie_name();
+        let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = all.flat_map(|value| value.split(';'));
+        pairs.find_map(|pair| {
+            let (known, value) = pair.trim().split_once('=')?;
+            (known == name).then(|| value.to_owned())
+        })
+    }
+}
+
+impl Logins {
+    fn check_attempts(&self) -> Result<(), Refused> {
+        let mut failed = crate::lock(&self.failed);
+        while failed.pop_front_if(|at| at.elapsed() > WITHIN).is_some() {}
+        if failed.len() < ATTEMPTS {
+            return Ok(());
+        }
+        let why = "too many wrong passwords; try again in a minute".to_owned();
+        Err((StatusCode::TOO_MANY_REQUESTS, why))
+    }
+}
+
+/// A name in a log line.
+pub(super) fn shown(name: &str) -> String {
+    name.escape_debug().take(64).collect()
+}
+
+fn draw() -> Result<String, Refused> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,157 @@
+//! The metrics: which there are, what they are called, and where their numbers come from.
+
+use lockspan_protocol::server::watch::Tally;
+
+use super::Site;
+use super::prometheus::Kind::{Counter, Gauge, Histogram};
+use super::prometheus::Text;
+use super::shown;
+use crate::service::Counted;
+
+/// All of them.
+pub(super) fn text(site: &Site) -> String {
+    let shared = &site.shared;
+    let mut text = Text::default();
+    let version = env!("CARGO_PKG_VERSION");
+    text.family("lockspan_build_info", Gauge, "The version that runs; its value is 1.")
+        .sample(&[("version", version)], 1);
+    let uptime = shared.started.elapsed().as_secs();
+    text.one("lockspan_uptime_seconds", Gauge, "Time since the server started.", uptime);
+    let ready = u64::from(site.readiness().is_ok());
+    text.one("lockspan_ready", Gauge, "Whether records are granted: 1 or 0.", ready);
+    of_records(&mut text, &shared.service.counted());
+    of_server(&mut text, &shared.stats());
+    text.finish()
+}
+
+fn of_records(text: &mut Text, counted: &[Counted]) {
+    let counted = by_name(counted);
+    text.family(
+        "lockspan_grants_total",
+        Counter,
+        "Records that were granted, at once or by a hand-over.",
+    );
+    for (datatype, tally) in &counted {
+        for (mode, count) in [("read", tally.reads), ("write", tally.writes)] {
+            text.sample(&[("datatype", datatype), ("mode", mode)], count);
+        }
+    }
+    type Of = fn(&Tally) -> u64;
+    let counts: [(_, _, _, Of); 5] = [
+        ("lockspan_handovers_total", Counter, "Grants to somebody who had waited.", |it| {
+            it.handovers
+        }),
+        (
+            "lockspan_revokes_total",
+            Counter,
+            "Times that a holder was told that others want the record, repeated ones too.",
+            |it| it.revokes,
+        ),
+        (
+            "lockspan_retries_total",
+            Counter,
+            "Times that somebody who waited was told to acquire again.",
+            |it| it.retries,
+        ),
+        ("lockspan_held_grants", Gauge, "Grants that sessions have now.", |it| it.held),
+        ("lockspan_queue_length", Gauge, "Acquires that wait now.", |it| it.waiting),
+    ];
+    for (family, kind, help, of) in counts {
+        text.family(family, kind, help);
+        for (datatype, tally) in &counted {
+            text.sample(&[("datatype", datatype)], of(tally));
+        }
+    }
+    let help = "How long acquires waited that were granted, but not at once.";
+    text.family("lockspan_wait_seconds", Histogram, help);
+    for (datatype, tally) in &counted {
+        text.times(&[("datatype", datatype)], &tally.waits);
+    }
+    let help = "How long sessions had a record, cached or in use, until it was given back or lost.";
+    text.family("lockspan_hold_seconds", Histogram, help);
+    for (datatype, tally) in &counted {
+        text.times(&[("datatype", datatype)], &tally.holds);
+    }
+}
+
+/// The longest name of a datatype that is shown whole.
+const NAME: usize = 100;
+
+/// Each name once, whatever datatypes are called: two samples of one name would spoil all.
+fn by_name(counted: &[Counted]) -> Vec<(String, Tally)> {
+    let mut all: Vec<(String, Tally)> = Vec::new();
+    for Counted { datatype, tally } in counted {
+        let name = datatype.as_deref().map_or_else(|| "other".to_owned(), shown::readable);
+        let name: String = name.chars().take(NAME).collect();
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => known.add(tally),
+            None => all.push((name, tally.clone())),
+        }
+    }
+    all
+}
+
+fn of_server(text: &mut Text, stats: &crate::Stats) {
+    let all = [
+        ("lockspan_acquires_total", Counter, "Acquires that reached a table.", stats.acquires),
+        ("lockspan_releases_total", Counter, "Releases and cancels.", stats.releases),
+        ("lockspan_refusals_total", Counter, "Refused messages and acquires.", stats.refusals),
+        (
+            "lockspan_deadlocks_total",
+            Counter,
+            "Waits that were refused because they closed a circle.",
+            stats.deadlocks,
+        ),
+        ("lockspan_sessions", Gauge, "Sessions now, in whatever state.", stats.sessions),
+        (
+            "lockspan_session_expirations_total",
+            Counter,
+            "Sessions whose lease ended before they were closed.",
+            stats.expirations,
+        ),
+        (
+            "lockspan_lost_grants_total",
+            Counter,
+            "Grants that ended with the lease of their session.",
+            stats.lost_grants,
+        ),
+        ("lockspan_records", Gauge, "Records that somebody holds or waits for.", stats.records),
+        (
+            "lockspan_recovering",
+            Gauge,
+            "Whether clients still re-assert what they held: 1 or 0.",
+            u64::from(stats.recovering),
+        ),
+        ("lockspan_commands_total", Counter, "Commands of clients.", stats.commands),
+        (
+            "lockspan_messages_received_total",
+            Counter,
+            "Messages of sessions about records.",
+            stats.messages_in,
+        ),
+        (
+            "lockspan_messages_sent_total",
+            Counter,
+            "Messages about records to sessions.",
+            stats.messages_out,
+        ),
+        ("lockspan_received_bytes_total", Counter, "Bytes from clients.", stats.bytes_in),
+        ("lockspan_sent_bytes_total", Counter, "Bytes to clients.", stats.bytes_out),
+        ("lockspan_connections", Gauge, "Connections of clients now.", stats.connections),
+        (
+            "lockspan_connections_accepted_total",
+            Counter,
+            "Connections that were let in.",
+            stats.connections_total,
+        ),
+        (
+            "lockspan_slow_readers_total",
+            Counter,
+            "Connections that were closed because they did not read.",
+            stats.slow_readers,
+        ),
+    ];
+    for (name, kind, help, value) in all {
+        text.one(name, kind, help, value);
+    }
+}

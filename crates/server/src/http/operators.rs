@@ -1,0 +1,186 @@
+//! Who may do something on the page, and who may look at it.
+
+use std::fmt::{self, Debug};
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lockspan_wire::Secret;
+use subtle::ConstantTimeEq as _;
+
+use crate::config::Data;
+use crate::error::StartError;
+use crate::users::{Place, Users, Verb};
+
+/// What a login gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    /// End sessions, take back records. To see them every login is enough.
+    pub(crate) act: bool,
+}
+
+/// The name and the password are not such, or do not give a right; what to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Denied(pub(crate) String);
+
+/// Says who has which right.
+#[derive(Debug)]
+pub(crate) enum Operators {
+    /// There are no users, but a data directory.
+    Secret(SecretFile),
+    /// There is neither.
+    Nobody,
+    /// The server's users: to look they need to inspect everything, to act to be admin of it.
+    Users(Arc<Users>),
+}
+
+const NOBODY: &str = "there are no users, and without a data directory there is no place for an \
+                      operator's secret: nobody can act here";
+
+impl Operators {
+    /// Those of a server.
+    pub(crate) fn of(users: Option<&Arc<Users>>, data: &Data) -> Result<Self, StartError> {
+        Ok(match (users, data) {
+            (Some(users), _) => Self::Users(Arc::clone(users)),
+            (None, Data::Dir(dir)) => Self::Secret(SecretFile::open(dir)?),
+            (None, Data::None { .. }) => Self::Nobody,
+        })
+    }
+
+    /// Which rights this password gives this user, who comes from there.
+    pub(crate) async fn check(
+        &self,
+        from: IpAddr,
+        user: &str,
+        password: &str,
+    ) -> Result<Rights, Denied> {
+        match self {
+            Self::Secret(file) => file.check(user, password),
+            Self::Nobody => Err(Denied(NOBODY.to_owned())),
+            Self::Users(users) => {
+                let secret = Secret::new(password.to_owned().into());
+                let known = users.check(Place::Ip(from), user, &secret, || false).await;
+                let known = known.map_err(|why| Denied(why.to_string()))?;
+                if !known.may_everywhere(Verb::Inspect) {
+                    let why = "this user may not inspect every record, which the page shows";
+                    return Err(Denied(why.to_owned()));
+                }
+                Ok(Rights { act: known.may_everywhere(Verb::Admin) })
+            }
+        }
+    }
+
+    /// Whether nobody sees anything without a login.
+    pub(crate) fn look_needs_login(&self) -> bool {
+        matches!(self, Self::Users(_))
+    }
+
+    /// Whether a login can succeed at all, and what one needs for it.
+    pub(crate) fn how(&self) -> Result<String, String> {
+        match self {
+            Self::Secret(file) => {
+                Ok(format!("user {OPERATOR:?}; its password is in {}", file.path.display()))
+            }
+            Self::Nobody => Err(NOBODY.to_owned()),
+            Self::Users(_) => Ok("a user who may inspect every record".to_owned()),
+        }
+    }
+}
+
+/// There are no users: who can read a file in the data directory may act.
+pub(crate) struct SecretFile {
+    path: PathBuf,
+    secret: String,
+}
+
+/// The user that goes with it.
+const OPERATOR: &str = "operator";
+
+/// Its file.
+const FILE: &str = "operator.secret";
+
+impl Debug for SecretFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretFile").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SecretFile {
+    /// Reads the file, or makes it.
+    pub(crate) fn open(dir: &Path) -> Result<Self, StartError> {
+        let path = dir.join(FILE);
+        let bad = |why| StartError::Data { path: path.clone(), why };
+        let secret = match fs::read_to_string(&path) {
+            Ok(text) => {
+                check_mode(&path).map_err(bad)?;
+                text.trim().to_owned()
+            }
+            Err(why) if why.kind() == io::ErrorKind::NotFound => make(&path).map_err(bad)?,
+            Err(why) => return Err(bad(why)),
+        };
+        if secret.len() < 16 {
+            let why = "it has less than 16 characters; delete it, and the next start makes one";
+            return Err(bad(io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+        Ok(Self { path, secret })
+    }
+
+    fn check(&self, user: &str, password: &str) -> Result<Rights, Denied> {
+        let same = self.secret.as_bytes().ct_eq(password.as_bytes());
+        if user == OPERATOR && bool::from(same) {
+            return Ok(Rights { act: true });
+        }
+        Err(Denied("there is no such user with this password".to_owned()))
+    }
+}
+
+/// Others must not read it.
+fn check_mode(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        tracing::warn!("{} could be read by others; now only by its owner", path.display());
+    }
+    Ok(())
+}
+
+fn make(path: &Path) -> io::Result<String> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file: File = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{secret}")?;
+    file.sync_all()?;
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_is_made_once_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = SecretFile::open(dir.path()).unwrap();
+        let path = dir.path().join(FILE);
+        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let again = SecretFile::open(dir.path()).unwrap();
+        assert_eq!((mode(), &again.secret), (0o600, &first.secret));
+        assert_eq!(first.check(OPERATOR, &first.secret), Ok(Rights { act: true }));
+        let longer = format!("{}0", first.secret);
+        for (user, password) in
+            [("root", &*first.secret), (OPERATOR, ""), (OPERATOR, "wrong"), (OPERATOR, &longer)]
+        {
+            assert!(first.check(user, password).is_err(), "{user} {password}");
+        }
+        assert!(!format!("{first:?}").contains(&first.secret));
+        fs::write(&path, "short\n").unwrap();
+        let why = SecretFile::open(dir.path()).unwrap_err().to_string();
+        assert!(why.contains("less than 16 characters"), "{why}");
+    }
+}

@@ -1,0 +1,85 @@
+//! How a connection becomes somebody's: `AUTH`, and `HELLO` with `AUTH`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use lockspan_wire::{CommandError, ErrorCode, Protocol, Secret, Value};
+
+use super::access::{Access, Known};
+use super::commands::Reply;
+use super::connection::Connection;
+use crate::service::Work;
+use crate::users::{Refused, User};
+
+/// A login that is not decided yet.
+#[derive(Debug)]
+pub(super) struct Login {
+    pub(super) user: Bytes,
+    pub(super) password: Secret,
+    /// What else `HELLO` said.
+    pub(super) hello: Option<(Option<Protocol>, Option<Bytes>)>,
+}
+
+impl Connection {
+    /// Decides a login, and answers it. Other connections go on meanwhile.
+    pub(super) async fn log_in(&mut self, login: Login) {
+        let Login { user, password, hello } = login;
+        let Some(users) = self.shared.users.clone() else { return };
+        // A name that is no text is nobody's; it is compared like all others.
+        let name = str::from_utf8(&user).unwrap_or_default();
+        let is_gone = || self.outbox.stream().is_gone();
+        let reply = match users.check(self.peer.place, name, &password, is_gone).await {
+            Ok(user) => {
+                self.become_user(user);
+                match hello {
+                    Some((protocol, name)) => self.hello(protocol, name),
+                    None => Ok(Value::OK),
+                }
+            }
+            Err(why) => refusal(why),
+        };
+        let mut work = Work::default();
+        let value = reply.unwrap_or_else(Value::from);
+        self.outbox.reply(&value, &mut work.dirty);
+        work.dirty.flush();
+    }
+
+    fn become_user(&mut self, user: Arc<User>) {
+        if self.access.user() != Some(user.name()) {
+            self.forget_sessions();
+        }
+        self.peer.about(|about| about.user = user.name().to_string());
+        self.stranger = None;
+        self.outbox.allow(self.shared.config.outbox);
+        self.access = Access::User(Known::new(user));
+    }
+
+    /// Nobody is logged in any more.
+    pub(super) fn log_out(&mut self) {
+        // Otherwise a stranger would win time by it.
+        if self.access.user().is_some() {
+            self.login_anew();
+            self.access = Access::Nobody;
+            self.peer.about(|about| about.user.clear());
+        }
+    }
+
+    /// The connection hears of no session any more, and knows none.
+    pub(super) fn forget_sessions(&mut self) {
+        for seat in self.seats.values() {
+            seat.stop_listening(&self.outbox);
+        }
+        self.channels.clear();
+        self.told = None;
+        // They stay, to withdraw what their commands wait for; each use looks whose they are.
+        self.last = None;
+    }
+}
+
+fn refusal(why: Refused) -> Reply {
+    let code = match why {
+        Refused::Wrong => ErrorCode::WrongPass,
+        Refused::TooMany { .. } | Refused::Busy => ErrorCode::Limit,
+    };
+    Err(CommandError::new(code, why.to_string()))
+}

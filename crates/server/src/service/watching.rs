@@ -1,0 +1,164 @@
+//! What people see beyond single records: counts, what happened, who waits for whom.
+
+use lockspan_protocol::server::registry::SessionView;
+use lockspan_protocol::server::table::{ClaimView, RecordView, TableInput};
+use lockspan_protocol::server::watch::{Datatypes, Happening, Tally};
+use lockspan_protocol::server::{OwnersView, Victim};
+use lockspan_protocol::{Owner, Record, SessionId, Tick};
+
+use super::{Service, Work};
+use crate::clock;
+
+/// Refused circles that are remembered.
+const CIRCLES: usize = 64;
+
+/// A wait that was refused because it closed a circle.
+#[derive(Clone, Debug)]
+pub(crate) struct Circle {
+    pub(crate) at: Tick,
+    pub(crate) session: SessionId,
+    pub(crate) record: Record,
+    /// Each waits for the next, the last for the first.
+    pub(crate) owners: Vec<Owner>,
+}
+
+/// What was counted of one datatype; none: of all that have no count of their own.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) datatype: Option<Vec<u8>>,
+    pub(crate) tally: Tally,
+}
+
+/// An open session.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionSeen {
+    pub(crate) view: SessionView,
+    /// The numbers of the connections that hear of its events.
+    pub(crate) connections: Vec<u64>,
+    /// How many records it holds or waits for.
+    pub(crate) claims: usize,
+}
+
+impl Service {
+    /// What all tables have counted, by datatype.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        let names = self.datatypes.names().enumerate();
+        let (mut all, places): (Vec<_>, Vec<_>) = names
+            .map(|(at, name)| {
+                let datatype = name.map(<[u8]>::to_vec);
+                let counted = Counted { datatype, tally: Tally::default() };
+                (counted, Datatypes::index(at, name))
+            })
+            .unzip();
+        for shard in &self.shards {
+            let shard = crate::lock(shard);
+            let tallies = shard.table.watch().tallies();
+            for (counted, &place) in all.iter_mut().zip(&places) {
+                counted.tally.add(&tallies[place]);
+            }
+        }
+        all
+    }
+
+    /// What happened lately to a record, the latest first: at most `count`.
+    pub(crate) fn history(&self, record: &Record, count: usize) -> Vec<Happening> {
+        let shard = crate::lock(&self.shards[self.shard_of(record.group())]);
+        let of_it = |it: &&Happening| it.record == *record;
+        shard.table.watch().happenings().rev().filter(of_it).take(count).cloned().collect()
+    }
+
+    /// Records that are held and that others wait for: at most `count`, from all tables in turn.
+    pub(crate) fn wanted(&self, count: usize, claims: usize) -> Vec<RecordView> {
+        let each = count.div_ceil(self.shards.len()).max(4);
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(crate::lock(shard).table.wanted(each, claims));
+        }
+        all.truncate(count);
+        all
+    }
+
+    /// How many claims a session has, and some of them.
+    pub(crate) fn claims_of(
+        &self,
+        session: SessionId,
+        count: usize,
+    ) -> (usize, Vec<(Record, ClaimView)>) {
+        let (mut sum, mut some) = (0, Vec::new());
+        for shard in &self.shards {
+            let left = count.saturating_sub(some.len());
+            let (here, claims) = crate::lock(shard).table.claims_of(session, left);
+            sum += here;
+            some.extend(claims);
+        }
+        (sum, some)
+    }
+
+    /// Sessions that are open, by their ids: up to `count` above `after`.
+    pub(crate) fn sessions_seen(&self, after: Option<SessionId>, count: usize) -> Vec<SessionSeen> {
+        let mut seen: Vec<_> = {
+            let desk = crate::lock(&self.desk);
+            let connections =
+                |id| desk.seats.get(&id).map_or_else(Vec::new, |seat| seat.listening());
+            let open = desk.registry.open_sessions_after(after).take(count);
+            open.map(|view| SessionSeen { connections: connections(view.session), view, claims: 0 })
+                .collect()
+        };
+        for one in &mut seen {
+            one.claims = self.claims_of(one.view.session, 0).0;
+        }
+        seen
+    }
+
+    /// One of them, with so many of its claims.
+    pub(crate) fn session_seen(
+        &self,
+        session: SessionId,
+        claims: usize,
+    ) -> Option<(SessionSeen, Vec<(Record, ClaimView)>)> {
+        let before = session.0.checked_sub(1).map(SessionId);
+        let desk = crate::lock(&self.desk);
+        let view = desk.registry.open_sessions_after(before).next();
+        let view = view.filter(|view| view.session == session)?;
+        let connections = desk.seats.get(&session).map_or_else(Vec::new, |seat| seat.listening());
+        drop(desk);
+        let (count, claims) = self.claims_of(session, claims);
+        Some((SessionSeen { view, connections, claims: count }, claims))
+    }
+
+    /// The owners that are known, of at most so many waits and as many grants.
+    pub(crate) fn owners(&self, count: usize) -> Vec<OwnersView> {
+        crate::lock(&self.graph).owners(count)
+    }
+
+    /// The circles that were refused last, the latest first.
+    pub(crate) fn circles(&self) -> Vec<Circle> {
+        crate::lock(&self.circles).iter().rev().cloned().collect()
+    }
+
+    pub(super) fn remember(&self, victim: &Victim) {
+        let mut circles = crate::lock(&self.circles);
+        if circles.len() >= CIRCLES {
+            circles.pop_front();
+        }
+        circles.push_back(Circle {
+            at: clock::now(),
+            session: victim.session,
+            record: victim.record.clone(),
+            owners: victim.cycle.clone(),
+        });
+    }
+
+    /// A table hears that a session is over; tells how many grants have ended with it.
+    pub(super) fn end_in_shard(&self, shard: usize, session: SessionId, work: &mut Work) -> u64 {
+        self.with_shard(shard, work, |shard, now, work| {
+            let ended = |shard: &super::Shard| -> u64 {
+                shard.table.watch().tallies().iter().map(|tally| tally.holds.count()).sum()
+            };
+            let before = ended(shard);
+            let told = shard.step(now, TableInput::Ended { session }, &self.graph, work);
+            told.expect("a table refuses nothing but messages");
+            ended(shard) - before
+        })
+    }
+}

@@ -1,0 +1,267 @@
+//! What an operator does, without a browser: how it is refused, and what comes of it.
+
+use std::time::Duration;
+
+use lockspan_protocol::{Mode, ToNode};
+use lockspan_server::{Config, Data, Server};
+use serde_json::{Value as Json, json};
+
+use crate::client::{Client, acquire, fresh, release, start, until};
+use crate::http::{Answer, get, send, with_page};
+use crate::users::users;
+
+/// Somebody at a page.
+struct Operator<'a> {
+    server: &'a Server,
+    cookie: String,
+    csrf: String,
+}
+
+impl<'a> Operator<'a> {
+    fn stranger(server: &'a Server) -> Self {
+        Self { server, cookie: String::new(), csrf: String::new() }
+    }
+
+    async fn post(&self, path: &str, said: &Json) -> Answer {
+        let host = self.server.http_address().expect("it has a page").to_string();
+        let origin = format!("http://{host}");
+        let mut headers = vec![
+            ("Host", &*host),
+            ("Origin", &origin),
+            ("Content-Type", "application/json"),
+            ("X-Lockspan-Csrf", &self.csrf),
+        ];
+        if !self.cookie.is_empty() {
+            headers.push(("Cookie", &self.cookie));
+        }
+        send(self.server, &format!("POST {path}"), &headers, &said.to_string()).await
+    }
+
+    async fn log_in(server: &'a Server, password: &str) -> Self {
+        Self::log_in_as(server, "operator", password).await
+    }
+
+    async fn log_in_as(server: &'a Server, user: &str, password: &str) -> Self {
+        let said = json!({ "user": user, "password": password });
+        let answer = Self::stranger(server).post("/api/login", &said).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let cookie = answer.header("set-cookie").expect("a cookie");
+        for word in ["HttpOnly", "SameSite=Strict"] {
+            assert!(cookie.contains(word), "{cookie}");
+        }
+        let cookie = cookie.split(';').next().expect("a value").to_owned();
+        let csrf = answer.json()["csrf"].as_str().expect("a token").to_owned();
+        Self { server, cookie, csrf }
+    }
+}
+
+fn why(answer: &Answer) -> String {
+    answer.json()["error"].as_str().expect("a reason").to_owned()
+}
+
+async fn with_secret(dir: &tempfile::TempDir) -> (Server, String) {
+    let data = Data::Dir(dir.path().to_owned());
+    let mut config = with_page(Config { data, ..fresh() });
+    config.protocol.ttl_min = Duration::from_millis(100);
+    let server = start(config).await;
+    let secret = std::fs::read_to_string(dir.path().join("operator.secret")).expect("it is there");
+    (server, secret.trim().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_there_are_users_they_look_and_act_as_their_rights_say() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data = Data::Dir(dir.path().to_owned());
+    let text = std::fs::read_to_string(users(dir.path())).expect("written");
+    let clerk = text.replace("[users.root]", "[users.eve]").replace("admin = [\"*\"]", "");
+    let (_, clerk) = clerk.split_once("[users.eve]").expect("the last one");
+    let path = dir.path().join("users.toml");
+    std::fs::write(&path, format!("{text}\n[users.eve]{clerk}")).expect("written");
+    let server = start(with_page(Config { users: Some(path), data, ..fresh() })).await;
+    assert!(!dir.path().join("operator.secret").exists());
+    for path in ["/api/view", "/api/samples", "/api/live"] {
+        assert_eq!(get(&server, path).await.status, 401, "{path}");
+    }
+    assert_eq!(get(&server, "/metrics").await.status, 200);
+    let stranger = Operator::stranger(&server);
+    for (user, password) in [("root", "wrong"), ("operator", ""), ("bob", "bob!")] {
+        let said = json!({ "user": user, "password": password });
+        assert_eq!(stranger.post("/api/login", &said).await.status, 403, "{user}");
+    }
+    let end = json!({ "session": "1" });
+    let eve = Operator::log_in_as(&server, "eve", "toor").await;
+    let host = server.http_address().expect("it has a page").to_string();
+    let headers = [("Host", &*host), ("Cookie", &*eve.cookie)];
+    assert_eq!(send(&server, "GET /api/samples", &headers, "").await.status, 200);
+    let refused = eve.post("/api/end-session", &end).await;
+    assert_eq!(refused.status, 403);
+    assert!(why(&refused).contains("may look, but not act"), "{refused:?}");
+    let root = Operator::log_in_as(&server, "root", "toor").await;
+    // There is no such session; but the question was allowed.
+    assert_eq!(root.post("/api/end-session", &end).await.status, 409);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_acts_without_a_login_and_a_token() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let end = json!({ "session": "1" });
+    let stranger = Operator::stranger(&server);
+    for path in ["/api/end-session", "/api/take-back"] {
+        assert_eq!(stranger.post(path, &end).await.status, 401, "{path}");
+    }
+    let mut operator = Operator::log_in(&server, &secret).await;
+    // There is no such session; but the question was allowed.
+    assert_eq!(operator.post("/api/end-session", &end).await.status, 409);
+    let csrf = std::mem::replace(&mut operator.csrf, "0".repeat(64));
+    assert_eq!(operator.post("/api/end-session", &end).await.status, 403);
+    operator.csrf.clear();
+    assert_eq!(operator.post("/api/end-session", &end).await.status, 403);
+    operator.csrf = csrf;
+    for (path, said, expected) in [
+        ("/api/end-session", json!({}), 400),
+        ("/api/end-session", json!({ "session": "x" }), 400),
+        ("/api/take-back", json!({ "key": "doc" }), 400),
+        ("/api/take-back", json!({ "key": "doc%3A1" }), 409),
+        ("/api/nothing", json!({}), 404),
+    ] {
+        let answer = operator.post(path, &said).await;
+        assert_eq!(answer.status, expected, "{path} {said}: {answer:?}");
+    }
+    operator.post("/api/logout", &json!({})).await;
+    assert_eq!(operator.post("/api/end-session", &end).await.status, 401, "it is over");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_are_not_guessed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let stranger = Operator::stranger(&server);
+    let guess = json!({ "user": "operator", "password": "guess" });
+    for _ in 0..10 {
+        assert_eq!(stranger.post("/api/login", &guess).await.status, 403);
+    }
+    let right = json!({ "user": "operator", "password": secret });
+    assert_eq!(stranger.post("/api/login", &right).await.status, 429, "not even the right one");
+    server.stop().await;
+
+    let server = start(with_page(fresh())).await;
+    let answer = Operator::stranger(&server).post("/api/login", &right).await;
+    assert!(answer.status == 403 && why(&answer).contains("no users"), "{answer:?}");
+    let who = get(&server, "/api/who").await.json();
+    assert_eq!(who["can_log_in"], false);
+    server.stop().await;
+}
+
+/// A native node, whose session is ended by an operator: it may use what it has until its lease is
+/// over, and nobody else gets it before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_ended_keeps_its_records_until_its_lease_is_over() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let (mut node, mut other) = (Client::new(&server).await, Client::new(&server).await);
+    let lease = Duration::from_secs(2);
+    let session = node.open_native_for(77, lease).await;
+    node.tell(session, &acquire("doc:1", Mode::Write, 1, 1)).await;
+    assert!(matches!(node.heard().await, ToNode::Granted { .. }));
+    let operator = Operator::log_in(&server, &secret).await;
+    let answer = operator.post("/api/end-session", &json!({ "session": "77" })).await;
+    let left = answer.json()["left"].as_u64().expect("a time");
+    assert!(left > 0 && left <= 2000, "{left}");
+    // Its renewal is not answered, and extends nothing.
+    let keep = lockspan_protocol::ToServer::KeepAlive { number: 1 };
+    node.tell(session, &keep).await;
+    let (_, events) = node.settle().await;
+    assert!(events.is_empty(), "{events:?}");
+    let waiting = other.open(&[]).await;
+    other.send(&["LS.ACQUIRE", &waiting, "doc:1", "W", "WAIT", "forever"]).await;
+    until("it waits", || server.stats().claims == 2).await;
+    let shown = get(&server, "/api/view?view=session&id=77").await.json();
+    assert_eq!((&shown["last"], &shown["claims"]), (&json!(true), &json!(1)), "{shown}");
+    assert_eq!(server.stats().expirations, 0, "the other waits for the lease");
+    let granted = other.reply().await;
+    assert!(format!("{granted:?}").contains("granted"), "{granted:?}");
+    assert_eq!((server.stats().expirations, server.stats().lost_grants), (1, 1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_is_taken_back_when_its_holder_gives_it_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let mut node = Client::new(&server).await;
+    let session = node.open_native_for(77, Duration::from_secs(30)).await;
+    node.tell(session, &acquire("doc:1", Mode::Write, 1, 1)).await;
+    assert!(matches!(node.heard().await, ToNode::Granted { .. }));
+    let operator = Operator::log_in(&server, &secret).await;
+    let take = json!({ "key": "doc%3A1" });
+    assert_eq!(operator.post("/api/take-back", &take).await.status, 200);
+    assert!(matches!(node.heard().await, ToNode::Revoke { wanted: Mode::Write, .. }));
+    let again = operator.post("/api/take-back", &take).await;
+    assert!(again.status == 409 && why(&again).contains("has been told"), "{again:?}");
+    node.tell(session, &release("doc:1", 1)).await;
+    until("it is free, and nobody but the node is left", || {
+        server.stats().records == 0 && server.stats().sessions == 1
+    })
+    .await;
+    server.stop().await;
+}
+
+/// A restart finds that the session is not to be extended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_does_not_forget_that_a_session_is_to_end() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let mut client = Client::new(&server).await;
+    let id = client.open(&["LEASE", "30000"]).await;
+    let operator = Operator::log_in(&server, &secret).await;
+    assert_eq!(operator.post("/api/end-session", &json!({ "session": id })).await.status, 200);
+    server.stop().await;
+    let (server, _) = with_secret(&dir).await;
+    let shown = get(&server, &format!("/api/view?view=session&id={id}")).await.json();
+    assert_eq!(shown["last"], true, "{shown}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_thousand_records_are_shown_in_parts() {
+    let server = start(with_page(fresh())).await;
+    let mut node = Client::new(&server).await;
+    let session = node.open_native_for(77, Duration::from_secs(60)).await;
+    for number in 1..=100_000_u64 {
+        let name = format!("item:{number}");
+        node.tell(session, &acquire(&name, Mode::Read, number, 1)).await;
+        if number % 1000 == 0 {
+            node.settle().await;
+        }
+    }
+    let page = get(&server, "/api/view?view=records").await;
+    assert!(page.body.len() < 32 << 10, "{} bytes", page.body.len());
+    let page = page.json();
+    assert_eq!(
+        (&page["total"], page["records"].as_array().map(Vec::len)),
+        (&json!(100_000), Some(50))
+    );
+    let mut seen = std::collections::BTreeSet::new();
+    let (mut from, mut pages) = (Some("0".to_owned()), 0);
+    while let Some(cursor) = from {
+        let part = get(&server, &format!("/api/view?view=records&count=200&from={cursor}")).await;
+        let part = part.json();
+        for record in part["records"].as_array().expect("a list") {
+            assert!(seen.insert(record["record"].to_string()), "{record} is shown twice");
+        }
+        from = part["next"].as_str().map(str::to_owned);
+        pages += 1;
+    }
+    assert_eq!(seen.len(), 100_000, "in {pages} parts");
+    let found = get(&server, "/api/view?view=records&match=item:99999").await.json();
+    assert_eq!(found["records"].as_array().map(Vec::len), Some(1), "{found}");
+    let shown = get(&server, "/api/view?view=session&id=77").await.json();
+    assert_eq!(
+        (&shown["claims"], shown["records"].as_array().map(Vec::len)),
+        (&json!(100_000), Some(200))
+    );
+    server.stop().await;
+}

@@ -1,0 +1,21 @@
+//! TLS on a socket that several threads use at once, and the certificates that it needs.
+//!
+//! | module | job |
+//! |---|---|
+//! | `files` | certificates, keys and authorities from PEM files |
+//! | `testing` | certificates for tests, with the feature of that name |
+//! | `stream` | a connection: reads and writes that never wait, as those of a plain socket |
+//!
+//! Versions 1.2 and 1.3, by rustls with the primitives of ring. This crate knows nothing about
+//! locks.
+
+#![forbid(unsafe_code)]
+
+mod files;
+mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use files::{BadFile, ClientFiles, ServerFiles};
+pub use rustls::{ClientConfig, ServerConfig};
+pub use stream::{TlsStream, blocking};
