@@ -1,9 +1,10 @@
 //! `cargo xtask weaken`: is every memory ordering needed, and does a model prove it?
 //!
 //! Each lock keeps its orderings as constants in `ord.rs`. One at a time is weakened, in a copy of
-//! the workspace, and the crate's loom models must then fail. A mutant that survives means an
-//! ordering that nobody needs, or a model that is missing. With `LOCKSPAN_MODEL=full` in the
-//! environment the dearest models are searched more deeply.
+//! the workspace, and a loom model of that lock's own module must then fail: what only another
+//! lock's model would find is found late, and by luck. A mutant that survives means an ordering that
+//! nobody needs, or a model that is missing. With `LOCKSPAN_MODEL=full` in the environment the
+//! dearest models are searched more deeply.
 
 mod mutants;
 mod scratch;
@@ -45,7 +46,7 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let mut rows = Vec::new();
     let mut bad = 0;
     for group in mutants.chunk_by(|a, b| a.package == b.package) {
-        let bench = Bench::new(workspace, &group[0].package, limit)?;
+        let bench = Bench::new(workspace, group, limit)?;
         for mutant in group {
             let outcome = bench.try_mutant(mutant)?;
             bad += usize::from(outcome.verdict != Verdict::Failed);
@@ -59,7 +60,7 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(bad > 0)))
 }
 
-/// A copy of the workspace in which the models of one crate pass.
+/// A copy of the workspace in which the models of one crate's mutants pass.
 struct Bench {
     scratch: Scratch,
     package: String,
@@ -71,7 +72,8 @@ struct Bench {
 
 impl Bench {
     /// Makes the copy and runs the models unchanged: weakening says nothing about a red suite.
-    fn new(workspace: &Workspace, package: &str, limit: Duration) -> Result<Self> {
+    fn new(workspace: &Workspace, mutants: &[Mutant], limit: Duration) -> Result<Self> {
+        let package = mutants[0].package.as_str();
         let home = workspace.target.join("weaken");
         let scratch = Scratch::new(&workspace.root, &home.join("workspace"))?;
         let mut bench = Self {
@@ -81,7 +83,12 @@ impl Bench {
             order: Vec::new(),
             limit,
         };
-        let models = bench.build()?;
+        let mut models = bench.build()?;
+        for mutant in mutants {
+            let has_one = models.iter().any(|model| mutant.is_of(&model.name));
+            ensure!(has_one, "{}: no model has its module's name", mutant.label());
+        }
+        models.retain(|model| mutants.iter().any(|mutant| mutant.is_of(&model.name)));
         println!("{package}: {} models, unchanged first", models.len());
         let deadline = Instant::now() + BASELINE_LIMIT;
         let mut reports = models::run(&models, deadline, true, &bench.logs(), Report::print)?;
@@ -105,12 +112,10 @@ impl Bench {
         outcome
     }
 
-    /// Runs the models, those of the mutant's own lock first and the quick ones before the slow.
+    /// Runs the models of the mutant's own lock, the quick ones before the slow.
     fn judge(&self, mutant: &Mutant, mut models: Vec<Model>, start: Instant) -> Result<Outcome> {
-        models.sort_by_key(|model| {
-            let place = self.order.iter().position(|name| *name == model.name);
-            (!model.name.starts_with(&mutant.module), place)
-        });
+        models.retain(|model| mutant.is_of(&model.name));
+        models.sort_by_key(|model| self.order.iter().position(|name| *name == model.name));
         let reports =
             models::run(&models, Instant::now() + self.limit, true, &self.logs(), |_| ())?;
         let stopped_by = |verdict| {

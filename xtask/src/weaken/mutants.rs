@@ -25,6 +25,11 @@ impl Mutant {
     pub(super) fn label(&self) -> String {
         format!("{}{}", self.module, self.constant)
     }
+
+    /// Whether that model is to catch it.
+    pub(super) fn is_of(&self, model: &str) -> bool {
+        model.starts_with(&self.module)
+    }
 }
 
 /// An ordering and what is weaker. Of `SeqCst` only fences differ from `AcqRel` under loom.
