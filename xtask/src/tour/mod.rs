@@ -65,15 +65,14 @@ pub(crate) fn check(workspace: &Workspace, only: Option<&str>) -> Result<String>
 struct Changes(Vec<(String, String)>);
 
 impl Changes {
-    fn new(workspace: &Workspace) -> Result<Self> {
+    fn new(workspace: &Workspace, [service, http]: [String; 2]) -> Self {
         let debug = workspace.target.join("debug").display().to_string();
-        let [service, http] = free_ports()?;
-        Ok(Self(vec![
+        Self(vec![
             ("7420".to_owned(), service),
             ("7421".to_owned(), http),
             ("$PWD/target/release".to_owned(), debug),
             ("cargo run --release".to_owned(), "cargo run".to_owned()),
-        ]))
+        ])
     }
 
     fn to_run(&self, text: &str) -> String {
@@ -106,9 +105,10 @@ fn tour(workspace: &Workspace, path: &str) -> Result<usize> {
     for folder in ["home", "tmp", "state", "run"] {
         fs::create_dir_all(scratch.join(folder)).context("the directory of the tour")?;
     }
+    let ports = free_ports()?;
     let mut tour = Tour {
-        desk: Desk { root: workspace.root.clone(), scratch },
-        changes: Changes::new(workspace)?,
+        changes: Changes::new(workspace, ports.clone()),
+        desk: Desk { root: workspace.root.clone(), scratch, ports },
         terminals: BTreeMap::new(),
         printed: None,
     };

@@ -9,6 +9,7 @@
 //! | a fence `text` after it | what it prints, see [`super::prints`] |
 //! | a comment `terminal=2: Enter` | press that; then the block there ends |
 //! | … `q, once it shows "x"` | the same, when `x` has been printed |
+//! | … `ends` | the block there ends, because of what was done elsewhere |
 //!
 //! Every other kind of block is an error, but for those in [`NOT_COMMANDS`].
 
@@ -58,6 +59,8 @@ pub(super) enum Key {
     Enter,
     Quit,
     Interrupt,
+    /// None: it ends without.
+    Nothing,
 }
 
 /// Reads a page.
@@ -152,7 +155,8 @@ fn press(words: &str) -> Result<Press> {
         "Enter" => Key::Enter,
         "q" => Key::Quit,
         "Ctrl-C" => Key::Interrupt,
-        _ => bail!("{key:?} is not one of Enter, q, Ctrl-C"),
+        "ends" => Key::Nothing,
+        _ => bail!("{key:?} is not one of Enter, q, Ctrl-C, ends"),
     };
     Ok(Press { terminal: terminal.parse().with_context(|| terminal.to_owned())?, key, once })
 }

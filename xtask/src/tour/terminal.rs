@@ -3,7 +3,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -23,6 +23,8 @@ pub(super) struct Desk {
     pub(super) root: PathBuf,
     /// A directory of the page alone: home, data, scripts.
     pub(super) scratch: PathBuf,
+    /// Where a server listens that is not told, and where it shows itself.
+    pub(super) ports: [String; 2],
 }
 
 #[derive(Debug)]
@@ -70,7 +72,7 @@ impl Terminal {
             command.arg(&file);
             command
         };
-        environment(&mut command, &desk.scratch)?;
+        environment(&mut command, desk)?;
         command.current_dir(&desk.root).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().context("can't start a shell")?;
@@ -142,6 +144,7 @@ impl Terminal {
             Key::Enter => running.stdin.write_all(b"\n")?,
             Key::Quit => running.stdin.write_all(b"q")?,
             Key::Interrupt => running.signal("INT"),
+            Key::Nothing => {}
         }
         Ok(running.stdin.flush()?)
     }
@@ -181,13 +184,13 @@ impl Running {
 
     /// To the group that this block is, and to no other process.
     fn signal(&self, name: &str) {
-        let command = format!("kill -{name} -- -{}", self.child.id());
+        let command = format!("kill -s {name} -- -{}", self.child.id());
         let _ = Command::new("sh").args(["-c", &command]).stderr(Stdio::null()).status();
     }
 }
 
 /// A home of its own and none of our variables, but the same Cargo.
-fn environment(command: &mut Command, scratch: &Path) -> Result<()> {
+fn environment(command: &mut Command, desk: &Desk) -> Result<()> {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("LOCKSPAN_") || text.starts_with("XDG_") {
@@ -205,8 +208,11 @@ fn environment(command: &mut Command, scratch: &Path) -> Result<()> {
         ("XDG_STATE_HOME", "state"),
         ("XDG_RUNTIME_DIR", "run"),
     ] {
-        command.env(name, scratch.join(folder));
+        command.env(name, desk.scratch.join(folder));
     }
+    let [service, http] = &desk.ports;
+    command.env("LOCKSPAN_LISTEN", format!("127.0.0.1:{service}"));
+    command.env("LOCKSPAN_HTTP", format!("127.0.0.1:{http}"));
     command.env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
     Ok(())
 }
