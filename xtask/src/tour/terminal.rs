@@ -65,7 +65,8 @@ impl Terminal {
         std::fs::write(&file, text).with_context(|| file.display().to_string())?;
         let mut command = if tty {
             let mut command = Command::new("script");
-            command.args(["-qefc", &format!("bash {}", file.display()), "/dev/null"]);
+            let sized = format!("stty cols 100 rows 30; bash {}", file.display());
+            command.args(["-qefc", &sized, "/dev/null"]);
             command
         } else {
             let mut command = Command::new("bash");
