@@ -33,7 +33,7 @@ use terminal::{Desk, Terminal};
 /// The pages, and how many blocks of commands each has at least: a page that loses them all to
 /// another spelling is noticed.
 const PAGES: [(&str, usize); 3] =
-    [("README.md", 10), ("docs/choosing.md", 1), ("docs/operating.md", 4)];
+    [("README.md", 8), ("docs/choosing.md", 1), ("docs/operating.md", 4)];
 
 /// For what changes by itself: how long it is looked at.
 const PATIENCE: Duration = Duration::from_secs(60);
