@@ -11,6 +11,7 @@ mod search;
 mod table;
 mod test;
 mod tidy;
+mod tour;
 mod weaken;
 mod workspace;
 
@@ -25,6 +26,7 @@ cargo xtask <command>
   test [STEP...]       the whole test suite, or only the steps named; all of CI
       --list           name the steps and say what each one does
   tidy                 what the compiler does not check: edges, unsafe, sizes, front papers
+  tour [PAGE]          run every command block of README.md and of the pages beside it
   weaken [FILTER]      weaken each memory ordering in turn and demand that a loom model fails
       --limit SECONDS  time for one mutant (default 300)
   search [A..B]        long searches in the lock protocol: worlds A..B (default 0..20000), the
@@ -63,6 +65,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
     match command {
         "test" => test::main(&Workspace::find()?, args),
         "tidy" => tidy::main(&Workspace::find()?, args),
+        "tour" => tour::main(&Workspace::find()?, args),
         "weaken" => weaken::main(&Workspace::find()?, args),
         "search" => search::main(&Workspace::find()?, args),
         "faults" => faults::main(&Workspace::find()?, args),

@@ -32,6 +32,11 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step { name: "examples", what: "each example prints what it promises", run: examples },
     Step {
+        name: "tour",
+        what: "each command block of README and its pages does what they say",
+        run: tour,
+    },
+    Step {
         name: "sim",
         what: "simulated worlds with faults; every bug put back is found",
         run: sim,
@@ -69,8 +74,10 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     // Its unchanged binary runs under the preload library; `nm` reads what the libraries export.
     tools::program("openssl version", "openssl")?;
     tools::program("nm --version", "binutils")?;
-    // Strangers that talk to the server.
+    // Strangers that talk to the server; README's tour has both, and a terminal.
     tools::program("redis-cli --version", "redis-tools")?;
+    tools::program("curl --version", "curl")?;
+    tools::program("script --version", "bsdutils")?;
     tools::python(workspace)?;
     tools::node(workspace)?;
     // The server's page is looked at in a real browser.
@@ -79,8 +86,8 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     tools::program("redis-server --version", "redis-server")?;
     tools::program("etcd --version", "etcd-server")?;
     passed(
-        "rustfmt, clippy, C, openssl, nm, redis-cli, redis-py, node-redis, redis-server, etcd, \
-         Chromium",
+        "rustfmt, clippy, C, openssl, nm, redis-cli, curl, script, redis-py, node-redis, \
+         redis-server, etcd, Chromium",
     )
 }
 
@@ -216,6 +223,10 @@ fn examples(workspace: &Workspace) -> Result<Done> {
         }
     }
     passed(format!("{} programs", programs.len()))
+}
+
+fn tour(workspace: &Workspace) -> Result<Done> {
+    passed(crate::tour::check(workspace, None)?)
 }
 
 /// The protocol's worlds; a failure prints its seed and the command that replays it.
