@@ -146,7 +146,7 @@ impl Drop for Server {
     }
 }
 
-/// The lines that come, until the end; read by a thread, so that one can wait for them with a limit.
+/// The lines that come, until the end. A thread reads them, so that one can wait with a limit.
 fn lines_of(from: impl std::io::Read + Send + 'static) -> Receiver<String> {
     let (send, lines) = channel();
     thread::spawn(move || {

@@ -12,6 +12,7 @@
 mod check;
 mod crates;
 mod debian;
+mod licences;
 mod portable;
 mod tree;
 

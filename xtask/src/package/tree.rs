@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
+use super::licences;
 use crate::command::Cmd;
 use crate::workspace::{Workspace, walk};
 
@@ -102,25 +103,12 @@ pub(super) fn fill(
         let path = packaging.join(example);
         fs::copy(&path, examples.join(path.file_name().unwrap_or_default()))?;
     }
-    fs::write(doc.join("dependencies"), dependencies()?)?;
+    fs::write(doc.join("licences"), licences::page()?)?;
 
-    for file in files(&man)?.into_iter().chain([doc.join("CHANGELOG.md"), doc.join("dependencies")])
-    {
+    for file in files(&man)?.into_iter().chain([doc.join("CHANGELOG.md"), doc.join("licences")]) {
         compress(&file)?;
     }
     Ok(())
-}
-
-/// What is linked into the program, with the licence of each.
-fn dependencies() -> Result<String> {
-    let tree = Cmd::new("cargo tree -p lockspan-cli --locked --edges normal --prefix none")
-        .args(["--no-dedupe", "--format", "{p}: {l}"])
-        .read()?;
-    let ours = |line: &&str| !line.starts_with("lockspan");
-    let mut lines: Vec<&str> = tree.lines().filter(ours).collect();
-    lines.sort_unstable();
-    lines.dedup();
-    Ok(lines.join("\n").replace(" (proc-macro)", "") + "\n")
 }
 
 /// Modes that do not depend on who builds it: programs may be run, all may be read.
