@@ -94,7 +94,7 @@ fn control(from: &Path, root: &Path, version: &str, arch: &str) -> Result<()> {
 fn maintainer() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let name = variable("DEBFULLNAME").unwrap_or_else(|| "The Lockspan authors".to_owned());
-    let address = variable("DEBEMAIL").unwrap_or_else(|| "root@localhost".to_owned());
+    let address = variable("DEBEMAIL").unwrap_or_else(|| "lockspan@localhost".to_owned());
     format!("{name} <{address}>")
 }
 

@@ -74,7 +74,9 @@ fn deb(workspace: &Workspace, binary: &Path, out: &Path) -> Result<(PathBuf, Tri
     Cmd::new("dpkg-deb --extract").arg(&package).arg(&root).run()?;
     let mut tried = check::tree(&root, &tree::DEBIAN, &version)?;
     tried.if_there("lintian --version", "lintian", || {
-        Cmd::new("lintian --fail-on error").arg(&package).run()
+        // Who makes it without `DEBEMAIL` has no address to show.
+        let lintian = Cmd::new("lintian --fail-on error --suppress-tags");
+        lintian.arg("bogus-mail-host,bogus-mail-host-in-debian-changelog").arg(&package).run()
     })?;
     fs::remove_dir_all(&root)?;
     Ok((package, tried))
