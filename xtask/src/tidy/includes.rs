@@ -21,10 +21,12 @@ pub(super) fn check(workspace: &Workspace, file: &File) -> Vec<Finding> {
 /// Only what is below `src` is in a package.
 fn check_file(file: &File, src: &str) -> Vec<Finding> {
     let path = Path::new(&file.path);
-    let (Some(folder), true) = (path.parent(), path.starts_with(src)) else {
+    let (Some(folder), Some(package)) = (path.parent(), Path::new(src).parent()) else {
         return Vec::new();
     };
-    let package = Path::new(src).parent().unwrap_or(Path::new(""));
+    if !path.starts_with(src) {
+        return Vec::new();
+    }
     let mut findings = Vec::new();
     for (number, line) in file.lines() {
         for name in MACROS.iter().filter_map(|name| line.split_once(name)) {
