@@ -7,6 +7,7 @@ mod command;
 mod faults;
 mod fuzz;
 mod models;
+mod package;
 mod search;
 mod table;
 mod test;
@@ -44,6 +45,10 @@ cargo xtask <command>
       --record NAME    keep the results in benches/results/<date>-NAME
                        (results-progressive/<date>-NAME.md, results-revocable/<date>-NAME.md)
       --readme         copy the newest recorded table into README.md
+  package [PART...]    make what others install, try it, and leave it in target/package:
+      crates           each crate as for a registry, compiled from its package
+      deb              a Debian package
+      static           an archive with a binary that needs no library
   help                 this text
 
 FILTER is a part of a name. Every command prints what it runs before it runs it.
@@ -70,6 +75,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "search" => search::main(&Workspace::find()?, args),
         "faults" => faults::main(&Workspace::find()?, args),
         "fuzz" => fuzz::main(&Workspace::find()?, args),
+        "package" => package::main(&Workspace::find()?, args),
         "bench" => bench::main(&Workspace::find()?, args),
         "help" | "--help" | "-h" => {
             print!("{HELP}");

@@ -21,6 +21,9 @@ pub(crate) struct Workspace {
 #[derive(Debug)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
+    /// Whether it may go to a registry.
+    pub(crate) is_published: bool,
     /// Its folder.
     pub(crate) dir: PathBuf,
     pub(crate) targets: Vec<Target>,
@@ -121,6 +124,9 @@ impl Package {
             .filter(|dependency| members.contains(&dependency.name));
         Self {
             name: text(&package["name"]),
+            version: text(&package["version"]),
+            // `publish = false` is a list of no registries.
+            is_published: package["publish"].is_null(),
             dir,
             targets: targets.collect(),
             dependencies: dependencies.collect(),

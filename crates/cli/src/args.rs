@@ -189,7 +189,7 @@ Examples:
   lockspan serve
   lockspan serve --listen 127.0.0.1:7420 --listen unix:/run/lockspan.sock
   lockspan serve --data-dir none --fresh --log json      for a test
-  LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan.toml
+  LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan/lockspan.toml
 
 A file:
   listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]

@@ -2,7 +2,8 @@
 //!
 //! | file          | command                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
-//! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log                  |
+//! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log,                 |
+//! |               | `notify.rs` what it tells systemd                                          |
 //! | `run/`        | runs a command under a lock                                                |
 //! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
 //! | `top/`        | the same, live                                                             |
@@ -18,6 +19,7 @@ mod exit;
 mod locks;
 mod log;
 mod login;
+mod notify;
 mod options;
 mod pages;
 mod passwd;

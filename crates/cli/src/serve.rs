@@ -8,6 +8,7 @@ use tracing::{info, warn};
 
 use crate::exit::{CONFIG, Failure, SYSTEM, of_signal};
 use crate::log;
+use crate::notify::Manager;
 use crate::options::{self, Flags};
 
 /// Serves.
@@ -15,6 +16,8 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let bad = |bad: options::Bad| Failure::new(CONFIG, bad.to_string());
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
     log::start(&settings);
+    // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
+    let manager = if settings.local { Manager::none() } else { Manager::from_env() };
     let config = settings.into_config().map_err(bad)?;
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -22,7 +25,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
-    let code = runtime.block_on(serve(config))?;
+    let code = runtime.block_on(serve(config, &manager))?;
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
@@ -38,7 +41,7 @@ fn die_of_panics() {
     }));
 }
 
-async fn serve(config: Config) -> Result<ExitCode, Failure> {
+async fn serve(config: Config, manager: &Manager) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't listen to signals: {bad}")))?;
     let (data, has_tls) = (config.data.clone(), config.tls.is_some());
@@ -49,13 +52,16 @@ async fn serve(config: Config) -> Result<ExitCode, Failure> {
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
     }
+    manager.ready();
     let first = tokio::select! {
         () = server.wait() => {
+            manager.stopping();
             info!("stopped: nobody needed the service any more");
             return Ok(ExitCode::SUCCESS);
         }
         first = signals.next() => first,
     };
+    manager.stopping();
     info!("{}: stopping; a second signal stops at once", first.name);
     tokio::select! {
         () = async { server.stop().await; server.wait().await } => {

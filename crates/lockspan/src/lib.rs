@@ -43,15 +43,15 @@ pub use lockspan_thread as thread;
 
 /// README's examples, which compile and run with the documentation tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 /// The examples of `docs/progressive.md`.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/progressive.md")]
+#[doc = include_str!("../docs/progressive.md")]
 struct Progressive;
 
 /// The examples of `docs/revocable.md`.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/revocable.md")]
+#[doc = include_str!("../docs/revocable.md")]
 struct Revocable;

@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{Done, Step, tools};
 use crate::command::Cmd;
 use crate::models::{self, Kind, LOOM, Report, SHUTTLE, Suite, Verdict};
+use crate::package;
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -29,6 +30,11 @@ pub(super) const STEPS: &[Step] = &[
         name: "static",
         what: "per-processor data and revocable locks, linked statically and as a whole",
         run: linked_statically,
+    },
+    Step {
+        name: "packages",
+        what: "each crate and the Debian package can be made; what is in it works",
+        run: packages,
     },
     Step { name: "examples", what: "each example prints what it promises", run: examples },
     Step {
@@ -156,6 +162,15 @@ fn linked_statically(workspace: &Workspace) -> Result<Done> {
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .run()?;
     passed("percpu, revocable, sections: +crt-static, lto = fat")
+}
+
+/// With the binary that is there already; `cargo xtask package` is for the one that ships.
+fn packages(workspace: &Workspace) -> Result<Done> {
+    if !Cmd::new("dpkg-deb --version").works() {
+        return Ok(Done::DidNotRun("no dpkg-deb: this is no Debian".to_owned()));
+    }
+    let (crates, tried) = package::rehearse(workspace)?;
+    passed(format!("{crates} crates; lockspan.deb, {tried}"))
 }
 
 fn loom(workspace: &Workspace) -> Result<Done> {

@@ -7,6 +7,7 @@ mod atomics;
 mod edges;
 mod failures;
 mod forbid;
+mod includes;
 mod links;
 mod readme;
 mod safety;
@@ -59,6 +60,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     for file in &sources {
         findings.extend(atomics::check(file));
         findings.extend(safety::check(file));
+        findings.extend(includes::check(workspace, file));
     }
     for file in workspace.files(&["md"])? {
         findings.extend(links::check(&file, |target| workspace.root.join(target).exists()));
