@@ -27,13 +27,12 @@ pub(crate) fn value(sample: &str) -> Option<f64> {
 /// Has promtool read everything; what it complains about. Nothing if it is not there.
 pub(crate) fn promtool() -> Option<String> {
     let named = std::env::var_os("LOCKSPAN_PROMTOOL");
-    let is_named = named.is_some();
-    let mut command = Command::new(named.unwrap_or_else(|| "promtool".into()));
+    let mut command = Command::new(named.clone().unwrap_or_else(|| "promtool".into()));
     command.args(["check", "metrics"]);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = match child {
         Ok(child) => child,
-        Err(why) if is_named => panic!("{command:?}: {why}"),
+        Err(why) if named.is_some() => panic!("{command:?}: {why}"),
         Err(_) => {
             eprintln!("promtool is not installed: this was not checked by it");
             return None;
