@@ -214,9 +214,10 @@ impl Node {
         if !self.meter.is_on() {
             return;
         }
-        let stats = self.stats();
         let is_new = {
             let mut told = lock(&self.meter.told);
+            // Whoever comes later has later numbers.
+            let stats = self.stats();
             publish::add(&stats, &std::mem::replace(&mut told.stats, stats));
             is_heard && !std::mem::replace(&mut told.is_described, true)
         };
