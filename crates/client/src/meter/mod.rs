@@ -2,15 +2,16 @@
 //!
 //! # Who counts, and where
 //!
-//! | what | where | cost |
-//! |---|---|---|
-//! | a cached acquire | its processor's part of a [`Counter`](lockspan_thread::percpu::Counter) | an addition, not interlocked |
-//! | what goes to the server or comes from it, by datatype | a word of the [`Tally`] | an interlocked addition, beside a message |
-//! | messages, bytes, connections | the node's own [`Counts`](crate::stats::Counts) | a plain addition |
-//! | how long was waited or held | the recorder, as soon as it is over, with nothing held | a call, beside a message |
+//! - A cached acquire: in its processor's part of a [`Counter`](lockspan_thread::percpu::Counter),
+//!   by an addition that is not interlocked.
+//! - What goes to the server or comes from it, by datatype: in a word of the [`Tally`], by an
+//!   interlocked addition beside a message.
+//! - Messages, bytes, connections: in the node's own [`Counts`](crate::stats::Counts).
+//! - How long was waited or held: the recorder hears it as soon as it is over, from who was about
+//!   to go on, with nothing held.
 //!
-//! The façade is called by the background task, once a second ([`Node::publish`]), and never where
-//! a cached record is taken.
+//! All else the recorder hears from the background task, once a second ([`Node::publish`]). The
+//! façade is never called where a cached record is taken.
 //!
 //! Everything is counted for the process, since the façade is: two nodes that set the same counter
 //! would overwrite each other. Datatypes have a [`Tally`] each, and none is forgotten; so there are
