@@ -38,7 +38,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // It is told once a second; we can't wait.
     locks.publish_metrics();
-    let shown = ["cached_acquires", "sent_acquires", "grants", "handovers", "lost_grants"];
+    other.publish_metrics();
+    let shown = [
+        "cached_acquires",
+        "cached_records",
+        "lost_grants",
+        "waiting_acquires",
+        "wait_seconds_count",
+    ];
     let is_shown = |line: &&str| {
         let name = line.trim_start_matches("# HELP ").trim_start_matches("lockspan_client_");
         shown.iter().any(|shown| name.starts_with(shown))

@@ -26,7 +26,7 @@ const COUNTERS: [(&str, Unit, &str); 13] = [
     (CACHED, Unit::Count, "Acquires of records that were cached here, without a message."),
     (SENT, Unit::Count, "Acquires that were sent to the server, repeated ones too."),
     (GRANTS, Unit::Count, "Grants that came from the server, repeated ones too."),
-    (HANDOVERS, Unit::Count, "Grants of records that this process stood in line for."),
+    (HANDOVERS, Unit::Count, "Grants that ended a wait of which the server had told."),
     (REVOKES, Unit::Count, "Times that the server wanted a record back, repeated ones too."),
     (RETRIES, Unit::Count, "Times that the server said to acquire again."),
     (LOST, Unit::Count, "Grants that were lost, with their lease or without."),
