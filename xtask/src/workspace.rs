@@ -65,6 +65,11 @@ impl Workspace {
         self.target.join("tools/node")
     }
 
+    /// Prometheus' checker, where the tests have one of their own.
+    pub(crate) fn promtool(&self) -> PathBuf {
+        self.target.join("tools/promtool")
+    }
+
     /// Asks Cargo about the workspace that this program was built from.
     pub(crate) fn find() -> Result<Self> {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");

@@ -8,15 +8,34 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use lockspan_protocol::{Mode, Token};
+use lockspan_protocol::{Mode, Tick, Token};
 use lockspan_thread::gate::Pass;
 use tokio::task::coop;
 
+use crate::clock;
 use crate::entry::lock;
 use crate::error::LockError;
 use crate::guard::{Exclusive, Guard, Kind, Shared};
 use crate::line::{Answer, Place, Waiter};
+use crate::meter::Wait;
 use crate::record::Record;
+
+/// Where somebody stands in line.
+#[derive(Debug)]
+struct InLine {
+    place: Place,
+    /// None if nobody counts.
+    wait: Option<Wait>,
+}
+
+impl InLine {
+    /// It is in.
+    fn over(self, now: Tick) {
+        if let Some(wait) = self.wait {
+            wait.over(now);
+        }
+    }
+}
 
 impl Record {
     /// Goes in without asking, if the record is open for it and the lease stands.
@@ -34,19 +53,21 @@ impl Record {
             self.leave(pass);
             return None;
         }
-        self.confirm(pass).then_some((pass, token))
+        self.confirm(pass)?;
+        self.count_cached(mode, 1);
+        Some((pass, token))
     }
 
     /// Looks at the clock: only now that it is in does a thread know that it is in time. If not, it
-    /// goes out again.
+    /// goes out again, and there is none.
     #[inline(always)]
-    fn confirm(&self, pass: Pass) -> bool {
+    fn confirm(&self, pass: Pass) -> Option<Tick> {
         let now = self.node().stands(&self.entry, pass);
         match now {
             Some(now) => self.entry.touch(now),
             None => self.leave(pass),
         }
-        now.is_some()
+        now
     }
 
     /// Goes out.
@@ -99,7 +120,7 @@ impl Record {
         if upgrade.is_none() && lock(&self.entry.line).is_held_by(owner, mode, &self.entry.gate) {
             return Err(LockError::Deadlock { cycle: vec![owner] });
         }
-        let since = crate::clock::now();
+        let since = clock::now();
         self.entry.touch(since);
         let waiter = Waiter { mode, owner: Some(owner), since, waker, upgrade };
         let mut gone = None;
@@ -159,18 +180,24 @@ impl Record {
     fn wait(
         &self,
         mode: Mode,
-        place: &mut Option<Place>,
+        place: &mut Option<InLine>,
         has_swept: &mut bool,
         context: &mut Context<'_>,
     ) -> Poll<Answer> {
         ready!(let_others_run(context));
+        // Of somebody who has to get in line again.
+        let mut wait = None;
         loop {
-            let answer = match *place {
-                Some(there) => self.ask(there, context.waker()),
-                None => match self.get_in_line(mode, None, context.waker()) {
-                    Ok(there) => self.answer(*place.insert(there)),
-                    Err(why) => return Poll::Ready(Err(why)),
-                },
+            let answer = match place {
+                Some(there) => self.ask(there.place, context.waker()),
+                None => {
+                    let wait = wait.take().or_else(|| self.begin_wait());
+                    let there = self.get_in_line(mode, None, context.waker());
+                    match there {
+                        Ok(there) => self.answer(place.insert(InLine { place: there, wait }).place),
+                        Err(why) => return Poll::Ready(Err(why)),
+                    }
+                }
             };
             match answer {
                 None => return Poll::Pending,
@@ -179,16 +206,24 @@ impl Record {
                     *has_swept = true;
                     self.node().sweep();
                 }
-                Some(Err(why)) => return Poll::Ready(Err(why)),
+                Some(Err(why)) => {
+                    *place = None;
+                    return Poll::Ready(Err(why));
+                }
                 Some(Ok((pass, token))) => {
-                    if self.confirm(pass) {
-                        *place = None;
+                    if let Some(now) = self.confirm(pass) {
+                        if let Some(there) = place.take() {
+                            there.over(now);
+                        }
                         return Poll::Ready(Ok((pass, token)));
                     }
                 }
             }
-            *place = None;
+            wait = place.take().and_then(|there| there.wait);
             if let Some(entered) = self.enter(mode) {
+                if let Some(wait) = wait {
+                    wait.over(clock::now());
+                }
                 return Poll::Ready(Ok(entered));
             }
         }
@@ -221,7 +256,7 @@ impl Record {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
     record: Option<R>,
-    place: Option<Place>,
+    place: Option<InLine>,
     /// It has made room for itself.
     has_swept: bool,
     kind: PhantomData<K>,
@@ -250,6 +285,7 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
             Some(entered) if record.entry.used() == used => entered,
             Some((pass, token)) => {
                 if let_others_run(context).is_pending() {
+                    record.count_cached(K::MODE, -1);
                     record.leave(pass);
                     return Poll::Pending;
                 }
@@ -281,8 +317,8 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Drop for Acquire<K, R> {
     fn drop(&mut self) {
         let Some(held) = &self.record else { return };
         let record = held.borrow();
-        if let Some(place) = self.place
-            && let Some(pass) = record.give_up(place)
+        if let Some(there) = &self.place
+            && let Some(pass) = record.give_up(there.place)
         {
             record.leave(pass);
         }
@@ -294,7 +330,7 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Drop for Acquire<K, R> {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Upgrade<R: Borrow<Record> + Unpin> {
     guard: Option<Guard<Shared, R>>,
-    place: Option<Place>,
+    place: Option<InLine>,
 }
 
 impl<R: Borrow<Record> + Unpin> Upgrade<R> {
@@ -320,8 +356,8 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
         let this = self.get_mut();
         let guard = this.guard.take().expect("a future is not polled after it is ready");
         let record = guard.record();
-        let place = match this.place {
-            Some(place) => place,
+        let place = match &this.place {
+            Some(there) => there.place,
             None => {
                 // The node may have the record for writing already, with nobody else in it.
                 if let Some(pass) = record.entry.gate.upgrade(guard.pass(), true) {
@@ -331,8 +367,9 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                 if !guard.is_valid() {
                     return Poll::Ready(Err((guard, LockError::Lost)));
                 }
+                let wait = record.begin_wait();
                 match record.get_in_line(Mode::Write, Some(guard.pass()), context.waker()) {
-                    Ok(place) => *this.place.insert(place),
+                    Ok(place) => this.place.insert(InLine { place, wait }).place,
                     Err(why) => return Poll::Ready(Err((guard, why))),
                 }
             }
@@ -343,7 +380,9 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                 Poll::Pending
             }
             Some(Ok((pass, token))) => {
-                this.place = None;
+                if let Some(there) = this.place.take() {
+                    there.over(clock::now());
+                }
                 Poll::Ready(turn(guard, pass, token))
             }
             Some(Err(why)) => {
@@ -356,8 +395,8 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
 
 impl<R: Borrow<Record> + Unpin> Drop for Upgrade<R> {
     fn drop(&mut self) {
-        let (Some(guard), Some(place)) = (&mut self.guard, self.place) else { return };
-        if let Some(pass) = guard.record().give_up(place) {
+        let (Some(guard), Some(there)) = (&mut self.guard, &self.place) else { return };
+        if let Some(pass) = guard.record().give_up(there.place) {
             // It leaves as the writer that it has just become.
             guard.set_pass(pass);
         }

@@ -2,13 +2,14 @@
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use hashbrown::HashTable;
 use lockspan_protocol::{Mode, Record as Name, Tick, Token};
 use lockspan_thread::gate::{Gate, Pass, Use};
 
 use crate::line::Line;
+use crate::meter::Tally;
 
 /// The maps between which names are spread, so that threads that look for different records seldom
 /// meet.
@@ -29,6 +30,10 @@ pub(crate) struct Entry {
     token: AtomicI64,
     /// When it was last used, for those who look for idle records.
     used: AtomicU64,
+    /// Where it is counted, if it ever was.
+    tally: OnceLock<&'static Tally>,
+    /// Since when the node has it; 0 if it has not, or nobody counts. Changed with the core held.
+    held_since: AtomicU64,
     pub(crate) line: Mutex<Line>,
 }
 
@@ -39,6 +44,8 @@ impl Entry {
             gate: Gate::new(),
             token: AtomicI64::new(0),
             used: AtomicU64::new(0),
+            tally: OnceLock::new(),
+            held_since: AtomicU64::new(0),
             line: Mutex::default(),
         }
     }
@@ -64,6 +71,26 @@ impl Entry {
     #[inline]
     pub(crate) fn used(&self) -> Tick {
         Tick(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Where it is counted.
+    #[inline]
+    pub(crate) fn tally(&self) -> &'static Tally {
+        self.tally.get_or_init(|| Tally::of(self.name.datatype()))
+    }
+
+    /// The node has it from now on, unless it had it before.
+    pub(crate) fn hold_begins(&self, now: Tick) {
+        if self.held_since.load(Ordering::Relaxed) == 0 {
+            self.held_since.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The node has it no more; since when it had, if it is known.
+    pub(crate) fn hold_ends(&self) -> Option<Tick> {
+        let since = self.held_since.load(Ordering::Relaxed);
+        self.held_since.store(0, Ordering::Relaxed);
+        (since != 0).then_some(Tick(since))
     }
 
     /// Goes in without asking, if the record is open for it.
@@ -94,11 +121,22 @@ impl Entries {
         self.hasher.hash_one(name.as_bytes())
     }
 
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        // The low bits choose the place within a map, the highest are compared there.
+        &self.shards[(hash >> 32) as usize % SHARDS]
+    }
+
+    /// The entry of this name, if there is one.
+    pub(crate) fn find(&self, name: &Name) -> Option<Arc<Entry>> {
+        let hash = self.hash_of(name);
+        let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
+        shard.find(hash, |entry| entry.name == *name).cloned()
+    }
+
     /// The entry of this name; a new one if there is none.
     pub(crate) fn get(&self, name: &Name) -> Arc<Entry> {
         let hash = self.hash_of(name);
-        // The low bits choose the place within a map, the highest are compared there.
-        let shard = &self.shards[(hash >> 32) as usize % SHARDS];
+        let shard = self.shard(hash);
         let is_it = |entry: &Arc<Entry>| entry.name == *name;
         if let Some(entry) = shard.read().unwrap_or_else(PoisonError::into_inner).find(hash, is_it)
         {

@@ -24,6 +24,7 @@
 //! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
 //! | `peer` | the way for other crates: whoever stands in for the server |
 //! | `task` | the background task: hears, reconnects, keeps the time |
+//! | `meter` | what the `metrics` façade hears, and how it is counted for nearly nothing |
 //! | `plain` | a connection for tools: commands and replies, nothing kept |
 //! | `local` | the service of this user, started when it is needed |
 
@@ -39,6 +40,7 @@ mod line;
 pub mod local;
 mod locks;
 mod memory;
+mod meter;
 mod node;
 mod options;
 mod peer;

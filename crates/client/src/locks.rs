@@ -89,7 +89,13 @@ impl Locks {
     /// What has happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.handle.node.counts.stats(self.handle.node.cached())
+        self.handle.node.stats()
+    }
+
+    /// Tells the recorder of the `metrics` façade what was counted until now. That happens once a
+    /// second by itself, and when the connection ends; this is for who can't wait for it.
+    pub fn publish_metrics(&self) {
+        self.handle.node.publish();
     }
 
     /// Gives back what is cached and not in use, at once.

@@ -36,7 +36,8 @@ use crate::clock;
 use crate::entry::{Entries, Entry, lock};
 use crate::error::LockError;
 use crate::line::{Drain, Line, Look, Opened, Waiter};
-use crate::stats::Counts;
+use crate::meter::{Hold, Meter};
+use crate::stats::{Counts, Stats};
 use crate::way::Way;
 
 /// So few unanswered wants are sent one by one, for each to be fast; more are sent together.
@@ -63,15 +64,19 @@ pub(crate) struct Habits {
 /// What stands behind the core lock.
 #[derive(Debug)]
 pub(crate) struct Core {
-    cache: LockCache,
+    pub(crate) cache: LockCache,
     inbox: VecDeque<Input>,
     out: Vec<Output>,
     /// Records that an output was about.
     touched: Vec<Arc<Entry>>,
     /// The record of the last of them: the next is mostly about the same.
-    last: Option<Arc<Entry>>,
+    pub(crate) last: Option<Arc<Entry>>,
     /// When the core was taken. Everything that is done until it is let go is done then.
-    now: Tick,
+    pub(crate) now: Tick,
+    /// What the recorder of metrics is to hear.
+    pub(crate) holds: Vec<Hold>,
+    /// There is a session that the server has opened.
+    pub(crate) has_lease: bool,
     /// Records that named owners wait for.
     waits: BTreeMap<Owner, Vec<Arc<Entry>>>,
     /// Records that are wanted back while a named owner holds them.
@@ -87,6 +92,7 @@ pub(crate) struct Core {
 pub(crate) struct Node {
     /// The end of the lease, in ticks.
     until: AtomicU64,
+    pub(crate) meter: Meter,
     pub(crate) core: Mutex<Core>,
     pub(crate) entries: Entries,
     pub(crate) habits: Habits,
@@ -109,6 +115,7 @@ impl Node {
     pub(crate) fn new(
         config: Config,
         habits: Habits,
+        meter: Meter,
         way: Way,
         runtime: tokio::runtime::Handle,
     ) -> Self {
@@ -119,6 +126,8 @@ impl Node {
             touched: Vec::new(),
             last: None,
             now: Tick(0),
+            holds: Vec::new(),
+            has_lease: false,
             waits: BTreeMap::new(),
             draining: Vec::new(),
             asking: 0,
@@ -127,6 +136,7 @@ impl Node {
         core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
         Self {
             until: AtomicU64::new(0),
+            meter,
             core: Mutex::new(core),
             entries: Entries::new(),
             habits,
@@ -279,6 +289,8 @@ impl Node {
         core.now = clock::now();
         let done = act(self, &mut core, &mut wakes);
         self.work_off(&mut core, &mut wakes);
+        self.watch_lease(&mut core);
+        let holds = std::mem::take(&mut core.holds);
         let next = core.cache.next_deadline();
         let is_earlier = next.is_some_and(|next| core.armed.is_none_or(|armed| next < armed));
         if is_earlier {
@@ -287,6 +299,7 @@ impl Node {
         let is_urgent = core.asking <= FEW;
         drop(core);
         wakes.into_iter().for_each(Waker::wake);
+        holds.iter().for_each(Hold::tell);
         if is_earlier {
             self.bell.notify_one();
         }
@@ -326,6 +339,7 @@ impl Node {
                     ToNode::Retry { .. } => Counts::one(&self.counts.retries),
                     _ => {}
                 }
+                self.count_heard(core, &message);
                 self.step(core, Input::Message { server: SERVER, session, message }, wakes);
                 self.work_off(core, wakes);
             }
@@ -406,6 +420,7 @@ impl Node {
             let entries = node.entries.which(|_| true);
             for entry in &entries {
                 Self::at_line(core, entry, |line| line.lose(&entry.gate, wakes));
+                Self::entry_hold_ends(core, entry);
             }
             // And nobody who waits hears of it before that.
             for entry in &entries {
@@ -509,11 +524,13 @@ impl Node {
                 if matches!(message, ToServer::Acquire { .. }) {
                     Counts::one(&self.counts.acquires);
                 }
+                self.count_told(core, &message);
                 self.way.put(session, message);
             }
             Output::Open { record, mode, token, .. } => {
                 let entry = self.entry(core, &record);
                 entry.set_token(token);
+                self.hold_begins(core, &entry);
                 let look = self.look(&entry, core.now);
                 Self::at_line(core, &entry, |line| {
                     line.open(Opened { mode, token });
@@ -530,6 +547,7 @@ impl Node {
                 Counts::one(&self.counts.lost);
                 let entry = self.entry(core, &record);
                 Self::at_line(core, &entry, |line| line.lose(&entry.gate, wakes));
+                self.count_lost(core, &entry);
                 // What was said about it does not hold any more.
                 core.inbox.retain(|input| !needs_grant(input, &record));
                 core.touched.push(entry);
@@ -692,10 +710,20 @@ impl Node {
         lock(&self.core).cache.len()
     }
 
+    /// What has happened so far.
+    pub(crate) fn stats(&self) -> Stats {
+        self.counts.stats(self.cached(), self.way.sent_bytes())
+    }
+
+    /// Whether it is closed, or about to be.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
     /// Whether nothing can be acquired any more. Who hears that it is so finds every guard lost:
     /// whoever closes keeps the core until they are.
     pub(crate) fn is_closed(&self) -> bool {
-        let is_closed = self.is_closed.load(Ordering::Acquire);
+        let is_closed = self.is_closing();
         if is_closed {
             drop(lock(&self.core));
         }

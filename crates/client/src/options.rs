@@ -14,6 +14,7 @@ use crate::line::OWNERS;
 use crate::local;
 use crate::locks::{Handle, Locks};
 use crate::memory::Seat;
+use crate::meter::Meter;
 use crate::node::{Habits, Node};
 use crate::task::{self, Attended, Dial};
 use crate::url::{Login, Target};
@@ -41,6 +42,7 @@ pub struct Options {
     caching: bool,
     idle: Duration,
     max_cached: usize,
+    counting: Option<bool>,
     pub(crate) try_for: Duration,
     name: String,
     login: Login,
@@ -65,6 +67,7 @@ impl Options {
             caching: true,
             idle: Duration::from_secs(60),
             max_cached: 100_000,
+            counting: None,
             try_for: Duration::from_millis(100),
             name: "lockspan".to_owned(),
             login: Login::default(),
@@ -119,6 +122,14 @@ impl Options {
     #[must_use]
     pub fn max_cached(self, max_cached: usize) -> Self {
         Self { max_cached, ..self }
+    }
+
+    /// Whether this connection counts for the `metrics` façade. Unless told, it does as soon as a
+    /// recorder is installed; one that is installed later than the connection is seen within a
+    /// second. Only a recorder that has no fields at all needs to be told of.
+    #[must_use]
+    pub fn counting(self, counting: bool) -> Self {
+        Self { counting: Some(counting), ..self }
     }
 
     /// How long [`Record::try_read`](crate::Record::try_read) and `try_write` give other nodes to
@@ -210,13 +221,13 @@ impl Options {
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         let dial = self.dial(url)?;
         let config = self.config()?;
-        let habits = self.habits();
+        let (habits, meter) = (self.habits(), self.meter());
         let runtime = task::runtime()?;
         let node = match dial {
             None => {
                 let name = url.strip_prefix("memory:").unwrap_or_default();
                 let way = Way::Memory(Seat::take(name));
-                let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
+                let node = Arc::new(Node::new(config, habits, meter, way, runtime.clone()));
                 if let Way::Memory(seat) = &node.way {
                     seat.belongs_to(&node);
                 }
@@ -227,7 +238,7 @@ impl Options {
             Some(dial) => {
                 let first = dial.reach().await?;
                 let way = Way::Stream(Outbox::default());
-                let node = Arc::new(Node::new(config, habits, way, runtime.clone()));
+                let node = Arc::new(Node::new(config, habits, meter, way, runtime.clone()));
                 task::begin(&node, &first);
                 runtime.spawn(task::run(Attended(Arc::clone(&node)), dial, first, self.lease));
                 node
@@ -246,6 +257,10 @@ impl Options {
     pub(crate) fn habits(&self) -> Habits {
         let &Self { caching, idle, max_cached, margin, .. } = self;
         Habits { caching, idle, max_cached, margin }
+    }
+
+    pub(crate) fn meter(&self) -> Meter {
+        Meter::new(self.counting)
     }
 
     pub(crate) fn config(&self) -> Result<Config, ConnectError> {

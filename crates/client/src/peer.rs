@@ -67,9 +67,10 @@ impl Options {
         make: impl FnOnce(Ear) -> Box<dyn Peer>,
     ) -> Result<Locks, ConnectError> {
         let (config, habits, runtime) = (self.config()?, self.habits(), task::runtime()?);
+        let meter = self.meter();
         let node = Arc::new_cyclic(|node| {
             let way = Way::Peer(make(Ear(Weak::clone(node))));
-            Node::new(config, habits, way, runtime.clone())
+            Node::new(config, habits, meter, way, runtime.clone())
         });
         node.connected();
         runtime.spawn(task::attend_peer(Attended(Arc::clone(&node))));

@@ -18,6 +18,7 @@ use crate::clock;
 use crate::error::{CloseUnknown, ConnectError};
 use crate::local;
 use crate::locks::Locks;
+use crate::meter;
 use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream::Stream;
@@ -296,6 +297,7 @@ pub(crate) struct Attended(pub(crate) Arc<Node>);
 impl Drop for Attended {
     fn drop(&mut self) {
         self.0.close();
+        self.0.publish();
     }
 }
 
@@ -303,7 +305,7 @@ impl Drop for Attended {
 pub(crate) async fn attend(attended: Attended) {
     let Attended(node) = &attended;
     let Way::Memory(seat) = &node.way else { return };
-    let mut swept = Instant::now();
+    let mut rounds = Rounds::begin();
     while !node.is_ended.load(Ordering::Acquire) {
         let next = [node.tick(), seat.tick()].into_iter().flatten().min();
         // What time has brought this node, no bell tells.
@@ -312,7 +314,7 @@ pub(crate) async fn attend(attended: Attended) {
             () = node.bell.notified() => {}
             () = sleep(until(next)) => {}
         }
-        sweep(node, &mut swept);
+        rounds.make(node);
     }
     seat.flush(node);
 }
@@ -321,14 +323,14 @@ pub(crate) async fn attend(attended: Attended) {
 pub(crate) async fn attend_peer(attended: Attended) {
     let Attended(node) = &attended;
     let Way::Peer(peer) = &node.way else { return };
-    let mut swept = Instant::now();
+    let mut rounds = Rounds::begin();
     while !node.is_ended.load(Ordering::Acquire) {
         let next = node.tick();
         tokio::select! {
             () = node.bell.notified() => {}
             () = sleep(until(next)) => {}
         }
-        sweep(node, &mut swept);
+        rounds.make(node);
     }
     peer.close();
 }
@@ -337,8 +339,9 @@ pub(crate) async fn attend_peer(attended: Attended) {
 pub(crate) async fn run(attended: Attended, dial: Dial, first: Arc<Stream>, lease: Duration) {
     let Attended(node) = &attended;
     let mut stream = first;
+    let mut rounds = Rounds::begin();
     loop {
-        let ended = converse(node, &stream, lease).await;
+        let ended = converse(node, &stream, &mut rounds, lease).await;
         if let Some(outbox) = outbox(node) {
             outbox.set_stream(None);
         }
@@ -360,6 +363,7 @@ pub(crate) async fn run(attended: Attended, dial: Dial, first: Arc<Stream>, leas
             if node.is_ended.load(Ordering::Acquire) {
                 return;
             }
+            rounds.publish(node, Instant::now());
         };
         begin(node, &stream);
     }
@@ -370,21 +374,48 @@ fn until(next: Option<Tick>) -> Duration {
     next.map_or(LOOK, |next| next.since(clock::now()).min(LOOK))
 }
 
-/// Gives back what nobody uses, now and then.
-fn sweep(node: &Node, swept: &mut Instant) {
-    let often = (node.habits.idle / 4).clamp(Duration::from_millis(50), Duration::from_secs(15));
-    if swept.elapsed() >= often || node.is_crowded() {
-        *swept = Instant::now();
-        node.sweep();
+/// What the task does now and then, whatever else happens.
+struct Rounds {
+    swept: Instant,
+    published: Instant,
+}
+
+impl Rounds {
+    fn begin() -> Self {
+        let now = Instant::now();
+        Self { swept: now, published: now }
+    }
+
+    /// Gives back what nobody uses, and tells the recorder of metrics what was counted.
+    fn make(&mut self, node: &Node) {
+        let idle = node.habits.idle / 4;
+        let often = idle.clamp(Duration::from_millis(50), Duration::from_secs(15));
+        let now = Instant::now();
+        if now - self.swept >= often || node.is_crowded() {
+            self.swept = now;
+            node.sweep();
+        }
+        self.publish(node, now);
+    }
+
+    fn publish(&mut self, node: &Node, now: Instant) {
+        if now - self.published >= meter::EVERY {
+            self.published = now;
+            node.publish();
+        }
     }
 }
 
 /// Hears the server and does what is due, until the connection or the node ends.
-async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<()> {
+async fn converse(
+    node: &Node,
+    stream: &Stream,
+    rounds: &mut Rounds,
+    lease: Duration,
+) -> io::Result<()> {
     let Some(outbox) = outbox(node) else { return Ok(()) };
     let mut heard = BytesMut::with_capacity(READ);
     let mut is_stuck = false;
-    let mut swept = Instant::now();
     let mut last_heard = clock::now();
     let mut was_open = false;
     let attention = Attention::of_threads(node.runtime.metrics().num_workers());
@@ -394,7 +425,9 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
         tokio::select! {
             ready = stream.readable() => {
                 ready?;
+                let before = heard.len();
                 let end = read(stream, &mut heard)?;
+                Counts::more(&node.counts.received_bytes, (heard.len() - before) as u64);
                 last_heard = clock::now();
                 looks |= attention.as_ref().is_some_and(|it| it.heard(last_heard));
                 hear(node, &mut heard)?;
@@ -434,7 +467,7 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 }
             }
         }
-        sweep(node, &mut swept);
+        rounds.make(node);
     }
 }
 

@@ -44,6 +44,14 @@ impl Way {
         }
     }
 
+    /// Bytes that were written to a connection.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        match self {
+            Self::Stream(outbox) => lock(&outbox.0).sent_bytes,
+            Self::Memory(_) | Self::Peer(_) => 0,
+        }
+    }
+
     /// Sends what was put; true if some of it is left for the background task.
     pub(crate) fn flush(&self, node: &Node, is_urgent: bool) -> bool {
         match self {
@@ -70,6 +78,8 @@ pub(crate) struct Outbox(Mutex<Waiting>);
 struct Waiting {
     bytes: BytesMut,
     stream: Option<Arc<Stream>>,
+    /// Written so far, to all connections.
+    sent_bytes: u64,
     /// How many connections there were, and breaks between them.
     changes: u64,
     /// Somebody writes, and takes what is put meanwhile with it.
@@ -157,7 +167,10 @@ impl Outbox {
             let is_same =
                 waiting.stream.as_ref().is_some_and(|present| Arc::ptr_eq(present, &stream));
             match written {
-                Ok(count) => bytes.advance(count),
+                Ok(count) => {
+                    waiting.sent_bytes += count as u64;
+                    bytes.advance(count);
+                }
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => bytes.clear(),
             }

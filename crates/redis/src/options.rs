@@ -103,6 +103,12 @@ impl Options {
         Self { common: self.common.max_cached(max_cached), ..self }
     }
 
+    /// [`lockspan_client::Options::counting`].
+    #[must_use]
+    pub fn counting(self, counting: bool) -> Self {
+        Self { common: self.common.counting(counting), ..self }
+    }
+
     /// [`lockspan_client::Options::try_for`].
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {

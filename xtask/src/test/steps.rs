@@ -91,10 +91,14 @@ fn install_tools(workspace: &Workspace) -> Result<Done> {
     // The service is measured beside them.
     tools::program("redis-server --version", "redis-server")?;
     tools::program("etcd --version", "etcd-server")?;
-    passed(
+    let promtool = match tools::promtool(workspace) {
+        Ok(_) => "promtool".to_owned(),
+        Err(why) => why,
+    };
+    passed(format!(
         "rustfmt, clippy, C, openssl, nm, redis-cli, curl, script, redis-py, node-redis, \
-         redis-server, etcd, Chromium",
-    )
+         redis-server, etcd, Chromium, {promtool}"
+    ))
 }
 
 fn format_check(_: &Workspace) -> Result<Done> {
@@ -135,10 +139,17 @@ fn tests(workspace: &Workspace) -> Result<Done> {
         if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
     // The simulator has a step of its own, optimised.
     let tests = Cmd::new(runner).args(["--workspace", "--exclude", "sim"]);
-    let tests = tests.env("LOCKSPAN_PYTHON", workspace.python());
+    let mut tests = tests.env("LOCKSPAN_PYTHON", workspace.python());
+    let promtool = match tools::promtool(workspace) {
+        Ok(promtool) => {
+            tests = tests.env("LOCKSPAN_PROMTOOL", promtool);
+            "metrics and alerts were checked by promtool".to_owned()
+        }
+        Err(why) => why,
+    };
     tests.env("LOCKSPAN_NODE", workspace.node()).run()?;
     Cmd::new("cargo test --workspace --doc").run()?;
-    passed(format!("`{runner}`, then the documentation tests"))
+    passed(format!("`{runner}`, then the documentation tests; {promtool}"))
 }
 
 fn features(_: &Workspace) -> Result<Done> {

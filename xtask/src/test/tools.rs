@@ -1,6 +1,7 @@
 //! What the suite needs beyond Cargo: it is installed if it can be, or else named.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -72,6 +73,33 @@ pub(super) fn node(workspace: &Workspace) -> Result<()> {
     Cmd::new("npm install --no-audit --no-fund --silent redis").dir(&folder).run()?;
     ensure!(probe(), "node in {} still can't load redis", folder.display());
     Ok(())
+}
+
+/// Prometheus' checker of metrics and alerts, or the reason why it can't be had. It is taken out of
+/// Debian's package: to install that would start a server.
+pub(super) fn promtool(workspace: &Workspace) -> Result<PathBuf, String> {
+    let works = |promtool: &Path| Cmd::program(promtool).arg("--version").works();
+    let (installed, own) = (PathBuf::from("promtool"), workspace.promtool());
+    if let Some(there) = [installed, own.clone()].into_iter().find(|it| works(it)) {
+        return Ok(there);
+    }
+    let unpack = || -> Result<()> {
+        let folder = workspace.target.join("tools/prometheus");
+        fs::create_dir_all(&folder)?;
+        let fetch = || Cmd::new("apt-get download prometheus").dir(&folder).run();
+        if fetch().is_err() {
+            Cmd::new("apt-get update").run()?;
+            fetch()?;
+        }
+        let mut files = fs::read_dir(&folder)?.filter_map(|file| Some(file.ok()?.path()));
+        let package = files.find(|file| file.extension().is_some_and(|it| it == "deb"));
+        let package = package.context("apt-get download left no package")?;
+        Cmd::new("dpkg -x").arg(package).arg(&folder).run()?;
+        fs::rename(folder.join("usr/bin/promtool"), &own)?;
+        Ok(fs::remove_dir_all(folder)?)
+    };
+    unpack().map_err(|why| format!("no promtool: {why:#}"))?;
+    if works(&own) { Ok(own) } else { Err(format!("`{}` does not work", own.display())) }
 }
 
 /// Debian's packages, as root; otherwise says what to install.

@@ -2,9 +2,9 @@
 //!
 //! Each lock keeps its orderings as constants in `ord.rs`. One at a time is weakened, in a copy of
 //! the workspace, and a loom model of that lock's own module must then fail: what only another
-//! lock's model would find is found late, and by luck. A mutant that survives means an ordering that
-//! nobody needs, or a model that is missing. With `LOCKSPAN_MODEL=full` in the environment the
-//! dearest models are searched more deeply.
+//! lock's model would find is found late, and by luck. A mutant that survives means an ordering
+//! that nobody needs, or a model that is missing. With `LOCKSPAN_MODEL=full` in the environment
+//! the dearest models are searched more deeply.
 
 mod mutants;
 mod scratch;

@@ -12,6 +12,7 @@ mod child;
 mod command;
 mod connections;
 mod contest;
+mod counting;
 mod etcd;
 mod handover;
 mod load;
@@ -37,7 +38,8 @@ Measures the lock service beside its peers.
 Usage: cargo run --release -p lockspan-benches --bin service -- [OPTIONS]
 
 Options:
-  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, command
+  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, command,
+                   counting
   --rounds N       rounds of every comparison
   --seconds S      length of one sample
   --lockspan PATH  the binary whose `lockspan run` is measured; without it, that cell is not
@@ -50,7 +52,7 @@ Options:
 /// Measures one cell.
 type Cell = fn(&Args, &mut Report) -> Result<(), String>;
 
-const CELLS: [(&str, Cell); 8] = [
+const CELLS: [(&str, Cell); 9] = [
     ("cached", cached::run),
     ("uncached", uncached::run),
     ("load", load::run),
@@ -59,6 +61,8 @@ const CELLS: [(&str, Cell); 8] = [
     ("many", many::run),
     ("connections", connections::run),
     ("command", command::run),
+    // It installs a recorder, which nobody else is to have.
+    ("counting", counting::run),
 ];
 
 fn main() -> ExitCode {

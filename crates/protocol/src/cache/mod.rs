@@ -352,6 +352,13 @@ impl LockCache {
         held.and_then(|held| self.lease_until(held.rest.server)).is_some_and(|until| now < until)
     }
 
+    /// Whether an acquire of the record waits in its server's line, as far as the node knows.
+    #[must_use]
+    pub fn is_in_line(&self, record: &Record) -> bool {
+        let ask = self.records.get(record).and_then(|entry| entry.asked);
+        ask.is_some_and(|ask| ask.place.is_some())
+    }
+
     /// The end of the lease with this server, if there is one.
     #[must_use]
     pub fn lease_until(&self, server: ServerId) -> Option<Tick> {
