@@ -274,7 +274,16 @@ impl Node {
         &self,
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
-        let mut wakes = Vec::new();
+        self.with_core_for(0, act)
+    }
+
+    /// The same, for something that wakes about so many.
+    fn with_core_for<R>(
+        &self,
+        woken: usize,
+        act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
+    ) -> (R, bool) {
+        let mut wakes = Vec::with_capacity(woken);
         let mut core = lock(&self.core);
         core.now = clock::now();
         let done = act(self, &mut core, &mut wakes);
@@ -294,12 +303,12 @@ impl Node {
     }
 
     /// Messages have come.
-    pub(crate) fn hear(&self, heard: Vec<(SessionId, Event)>) {
+    pub(crate) fn hear(&self, heard: &mut Vec<(SessionId, Event)>) {
         let is_much = heard.len() > FEW;
         if is_much && let Way::Stream(outbox) = &self.way {
             outbox.hold();
         }
-        let is_urgent = self.hear_quietly(heard);
+        let is_urgent = self.hear_quietly(heard.drain(..));
         // Whoever was woken by it will have more to say.
         if is_much || !is_urgent || self.way.flush(self, true) {
             self.bell.notify_one();
@@ -308,7 +317,8 @@ impl Node {
 
     /// The same, but sends nothing; tells whether what is to be sent is urgent.
     pub(crate) fn hear_quietly(&self, heard: impl IntoIterator<Item = (SessionId, Event)>) -> bool {
-        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
+        let heard = heard.into_iter();
+        let ((), is_urgent) = self.with_core_for(heard.size_hint().0, |node, core, wakes| {
             for (session, event) in heard {
                 node.hear_one(core, session, event, wakes);
             }
@@ -515,11 +525,14 @@ impl Node {
                 let entry = self.entry(core, &record);
                 entry.set_token(token);
                 let look = self.look(&entry, core.now);
-                Self::at_line(core, &entry, |line| {
+                let is_settled = Self::at_line(core, &entry, |line| {
                     line.open(Opened { mode, token });
                     line.serve(&look, wakes);
+                    line.is_settled(&look)
                 });
-                core.touched.push(entry);
+                if !is_settled {
+                    core.touched.push(entry);
+                }
             }
             Output::Drain { record, to, stay } => {
                 let entry = self.entry(core, &record);

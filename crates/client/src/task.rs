@@ -8,9 +8,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use lockspan_protocol::Tick;
+use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::ClientConfig;
-use lockspan_wire::{Attention, FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
 /// How much is read at once.
 const READ: usize = 64 * 1024;
+
+/// Room for so many messages is kept for the next that come together.
+const EVENTS_KEPT: usize = 64;
 
 /// The thread that looks after connections of programs without a runtime.
 pub(crate) fn background() -> io::Result<Handle> {
@@ -383,6 +386,7 @@ fn sweep(node: &Node, swept: &mut Instant) {
 async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<()> {
     let Some(outbox) = outbox(node) else { return Ok(()) };
     let mut heard = BytesMut::with_capacity(READ);
+    let mut events = Vec::new();
     let mut is_stuck = false;
     let mut swept = Instant::now();
     let mut last_heard = clock::now();
@@ -397,7 +401,7 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
                 let end = read(stream, &mut heard)?;
                 last_heard = clock::now();
                 looks |= attention.as_ref().is_some_and(|it| it.heard(last_heard));
-                hear(node, &mut heard)?;
+                hear(node, &mut heard, &mut events)?;
                 if end == Read::End {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -439,8 +443,11 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
 }
 
 /// What the server has said.
-fn hear(node: &Node, heard: &mut BytesMut) -> io::Result<()> {
-    let mut events = Vec::new();
+fn hear(
+    node: &Node,
+    heard: &mut BytesMut,
+    events: &mut Vec<(SessionId, Event)>,
+) -> io::Result<()> {
     let limits = WireLimits::default();
     while let Some(said) = take_from_server(heard, &limits).map_err(invalid)? {
         match said {
@@ -450,6 +457,8 @@ fn hear(node: &Node, heard: &mut BytesMut) -> io::Result<()> {
     }
     if !events.is_empty() {
         node.hear(events);
+        // A crowd that has come once leaves no memory behind.
+        events.shrink_to(EVENTS_KEPT);
     }
     Ok(())
 }

@@ -48,7 +48,7 @@ impl Way {
     pub(crate) fn flush(&self, node: &Node, is_urgent: bool) -> bool {
         match self {
             Self::Stream(outbox) if is_urgent => outbox.write_unless_held(),
-            Self::Stream(outbox) => outbox.is_waiting(),
+            Self::Stream(outbox) => outbox.leave(),
             Self::Memory(seat) => {
                 seat.flush(node);
                 false
@@ -76,6 +76,14 @@ struct Waiting {
     is_written: bool,
     /// The background task was rung then, and will write.
     held_since: Option<Tick>,
+    /// It was rung for what is here, and need not be again.
+    is_rung: bool,
+}
+
+impl Waiting {
+    fn leave(&mut self) -> bool {
+        !self.bytes.is_empty() && !std::mem::replace(&mut self.is_rung, true)
+    }
 }
 
 impl Outbox {
@@ -88,8 +96,9 @@ impl Outbox {
         }
     }
 
-    fn is_waiting(&self) -> bool {
-        !lock(&self.0).bytes.is_empty()
+    /// Leaves what is here to the background task; true if that has to be rung.
+    fn leave(&self) -> bool {
+        lock(&self.0).leave()
     }
 
     /// There is a connection, or there is none any more.
@@ -99,6 +108,7 @@ impl Outbox {
         waiting.stream = stream;
         waiting.changes += 1;
         waiting.held_since = None;
+        waiting.is_rung = false;
     }
 
     /// The present connection, if there is one.
@@ -124,9 +134,9 @@ impl Outbox {
 
     /// Writes, unless the background task will soon; true if it has to.
     fn write_unless_held(&self) -> bool {
-        let waiting = lock(&self.0);
+        let mut waiting = lock(&self.0);
         if waiting.held_since.is_some_and(|since| clock::now() < since + HELD) {
-            !waiting.bytes.is_empty()
+            waiting.leave()
         } else {
             self.write_on(waiting)
         }
@@ -137,6 +147,7 @@ impl Outbox {
     pub(crate) fn write(&self) -> bool {
         let mut waiting = lock(&self.0);
         waiting.held_since = None;
+        waiting.is_rung = false;
         self.write_on(waiting)
     }
 
