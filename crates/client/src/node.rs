@@ -229,9 +229,8 @@ impl Node {
         act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
         self.with_core_only(|node, core, wakes| {
-            let look = node.look(entry, core.now);
-            let done = act(&mut lock(&entry.line), &look, wakes);
-            node.settle_now(core, entry, wakes);
+            let done = node.settle_with(core, entry, false, wakes, act);
+            node.look_at_lease(core);
             done
         })
     }
@@ -239,13 +238,15 @@ impl Node {
     /// Tells the cache what a line needs, and does what follows from it but for the sending; tells
     /// whether that is urgent.
     fn settle(&self, entry: &Arc<Entry>) -> bool {
-        let ((), is_urgent) =
-            self.with_core_only(|node, core, wakes| node.settle_now(core, entry, wakes));
+        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
+            node.settle_entry(core, entry, false, wakes);
+            node.look_at_lease(core);
+        });
         is_urgent
     }
 
-    fn settle_now(&self, core: &mut Core, entry: &Arc<Entry>, wakes: &mut Vec<Waker>) {
-        self.settle_entry(core, entry, false, wakes);
+    /// If the lease is over, the cache is told that time has passed.
+    fn look_at_lease(&self, core: &mut Core) {
         if self.until() <= core.now {
             core.inbox.push_back(Input::Tick);
         }
@@ -505,9 +506,16 @@ impl Node {
 
     /// The entry of a record that the cache speaks of.
     fn entry(&self, core: &mut Core, record: &Name) -> Arc<Entry> {
-        match &core.last {
-            Some(last) if last.name == *record => Arc::clone(last),
-            _ => Arc::clone(core.last.insert(self.entries.get(record))),
+        let entry = self.take_entry(core, record);
+        core.last = Some(Arc::clone(&entry));
+        entry
+    }
+
+    /// The same, to be put back as the last by the caller.
+    fn take_entry(&self, core: &mut Core, record: &Name) -> Arc<Entry> {
+        match core.last.take() {
+            Some(last) if last.name == *record => last,
+            _ => self.entries.get(record),
         }
     }
 
@@ -522,7 +530,7 @@ impl Node {
                 self.way.put(session, message);
             }
             Output::Open { record, mode, token, .. } => {
-                let entry = self.entry(core, &record);
+                let entry = self.take_entry(core, &record);
                 entry.set_token(token);
                 let look = self.look(&entry, core.now);
                 let is_settled = Self::at_line(core, &entry, |line| {
@@ -531,8 +539,9 @@ impl Node {
                     line.is_settled(&look)
                 });
                 if !is_settled {
-                    core.touched.push(entry);
+                    core.touched.push(Arc::clone(&entry));
                 }
+                core.last = Some(entry);
             }
             Output::Drain { record, to, stay } => {
                 let entry = self.entry(core, &record);
@@ -593,17 +602,31 @@ impl Node {
         give_back: bool,
         wakes: &mut Vec<Waker>,
     ) {
+        self.settle_with(core, entry, give_back, wakes, |_, _, _| ());
+    }
+
+    /// The same, after something was done with the line.
+    fn settle_with<R>(
+        &self,
+        core: &mut Core,
+        entry: &Arc<Entry>,
+        give_back: bool,
+        wakes: &mut Vec<Waker>,
+        act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
+    ) -> R {
         let look = self.look(entry, core.now);
         let mut inbox = std::mem::take(&mut core.inbox);
-        let is_named = Self::at_line(core, entry, |line| {
+        let (done, is_named) = Self::at_line(core, entry, |line| {
+            let done = act(line, &look, wakes);
             line.settle(&look, &entry.name, give_back, wakes, &mut inbox);
-            line.drain.is_some() && !line.named.is_empty()
+            (done, line.drain.is_some() && !line.named.is_empty())
         });
         core.inbox = inbox;
         if is_named && !core.draining.iter().any(|other| Arc::ptr_eq(other, entry)) {
             core.draining.push(Arc::clone(entry));
         }
         self.report(core);
+        done
     }
 
     /// Somebody with a name gets in line; refused if that closes a circle on this node.

@@ -10,7 +10,9 @@ use std::time::Duration;
 use bytes::BytesMut;
 use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::ClientConfig;
-use lockspan_wire::{Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{
+    Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
+};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -443,11 +445,7 @@ async fn converse(node: &Node, stream: &Stream, lease: Duration) -> io::Result<(
 }
 
 /// What the server has said.
-fn hear(
-    node: &Node,
-    heard: &mut BytesMut,
-    events: &mut Vec<(SessionId, Event)>,
-) -> io::Result<()> {
+fn hear(node: &Node, heard: &mut BytesMut, events: &mut Vec<(SessionId, Event)>) -> io::Result<()> {
     let limits = WireLimits::default();
     while let Some(said) = take_from_server(heard, &limits).map_err(invalid)? {
         match said {

@@ -382,3 +382,27 @@ fn list<T>(word: &[u8], separator: u8, parse: impl Fn(&[u8]) -> Option<T>) -> Op
     }
     word.split(|&byte| byte == separator).map(parse).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length_are_read_and_no_other_byte_is_a_digit() {
+        let all = "18446744073709551615";
+        for len in 1..=all.len() {
+            let text = &all[..len];
+            assert_eq!(number(text.as_bytes()), text.parse().ok(), "{text}");
+            for at in 0..len {
+                for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+                    let mut word = text.as_bytes().to_vec();
+                    word[at] = byte;
+                    assert_eq!(number(&word), None, "{}", word.escape_ascii());
+                }
+            }
+        }
+        assert_eq!(number(b"18446744073709551616"), None);
+        assert_eq!(number(b""), None);
+        assert_eq!(number(b"000000000000000000001"), None, "21 digits");
+    }
+}

@@ -55,8 +55,18 @@ impl Connection {
         message: ToServer,
         work: &mut Work,
     ) -> Option<Event> {
-        let no_session = Some(Event::Node(ToNode::NoSession));
-        let Ok(seat) = self.seat(session) else { return no_session };
+        // Mostly it is the last that was named: it is taken out and put back, for a count of its
+        // owners is changed by all threads.
+        let last = self.last.take_if(|last| last.id == session && last.is_alive());
+        let found = last.map_or_else(|| self.seat(session), Ok);
+        let Ok(seat) = found else { return Some(Event::Node(ToNode::NoSession)) };
+        let event = self.tell_seat(&seat, message, work);
+        self.last = Some(seat);
+        event
+    }
+
+    fn tell_seat(&mut self, seat: &Arc<Seat>, message: ToServer, work: &mut Work) -> Option<Event> {
+        let session = seat.id;
         if self.told != Some(session) {
             seat.listen(&self.outbox, false);
             self.told = Some(session);
@@ -66,11 +76,12 @@ impl Connection {
             ToServer::KeepAlive { number } => service.keep_alive(session, number, work).err(),
             ToServer::Close => service.close(session, work).err(),
             message => {
-                let told = service.tell_table(&seat, message.clone(), work);
+                let told = service.tell_table(seat, message.clone(), work);
                 return told.err().and_then(|why| reply_to(&message, &why)).map(Event::Node);
             }
         };
-        refused.and_then(|why| (why == SessionRefusal::Unknown).then_some(no_session).flatten())
+        let is_unknown = refused == Some(SessionRefusal::Unknown);
+        is_unknown.then_some(Event::Node(ToNode::NoSession))
     }
 
     /// The connection hears of a session's events from now on, or not any more.
