@@ -1,5 +1,5 @@
-//! The frames that nearly all are, read and written in one go: an acquire of nobody in particular, a
-//! release of all, a grant that nobody wants back.
+//! The frames that nearly all are, read and written in one go: an acquire of nobody in particular,
+//! a release of all, a grant that nobody wants back.
 //!
 //! Whatever is not exactly one of them, not all there, or beyond the limits, is none here: then the
 //! long way reads or writes it, or says what is wrong with it. Tests hold the two together.
