@@ -95,7 +95,7 @@ impl Shard {
                     | Fact::Holds { session, .. }
                     | Fact::Gone { session, .. }) = &fact;
                     let scope =
-                        self.seats.get(session).map_or_else(Scope::default, |it| it.scope());
+                        self.seats.get(*session).map_or_else(Scope::default, |it| it.scope());
                     work.victims.extend(crate::lock(graph).handle_in(scope, fact));
                 }
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
