@@ -168,6 +168,11 @@ impl Record {
             let answer = match *place {
                 Some(there) => self.ask(there, context.waker()),
                 None => match self.get_in_line(mode, None, context.waker()) {
+                    // If it is answered at once all the same, whoever waits was woken.
+                    Ok(there) if self.node().is_asked_each_time() => {
+                        *place = Some(there);
+                        None
+                    }
                     Ok(there) => self.answer(*place.insert(there)),
                     Err(why) => return Poll::Ready(Err(why)),
                 },

@@ -162,6 +162,11 @@ impl Node {
         Look { gate: &entry.gate, until: self.until(), now, caching }
     }
 
+    /// Whether a server somewhere else is asked for each turn, so that none is answered at once.
+    pub(crate) fn is_asked_each_time(&self) -> bool {
+        !self.habits.caching && matches!(self.way, Way::Stream(_))
+    }
+
     /// Does something with a line, looks after it, and tells the cache what has come of it.
     pub(crate) fn with_line<R>(
         &self,
