@@ -91,7 +91,13 @@ fn compare(
     let requests = rounds.of(|round| 2.0 * round(ours) / round(ping));
     for (what, ours, peer, result, target) in [
         (what, cycles, ping, rounds.ratio(ours, ping), target),
-        ("the same in requests, two a cycle".to_owned(), 2.0 * cycles, ping, requests, Target::Open),
+        (
+            "the same in requests, two a cycle".to_owned(),
+            2.0 * cycles,
+            ping,
+            requests,
+            Target::Open,
+        ),
         (
             "cycles against SET NX PX and compare-and-delete".to_owned(),
             cycles,
