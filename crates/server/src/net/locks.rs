@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
-use lockspan_protocol::{SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
 
 use super::connection::Connection;
@@ -75,6 +75,13 @@ impl Connection {
         let refused = match message {
             ToServer::KeepAlive { number } => service.keep_alive(session, number, work).err(),
             ToServer::Close => service.close(session, work).err(),
+            // To what is not answered, a refusal says no more than that there is no session.
+            message @ (ToServer::Release { .. } | ToServer::Cancel { .. }) => {
+                match service.tell_table(seat, message, work) {
+                    Err(Refusal::Session(why)) => Some(why),
+                    Ok(()) | Err(_) => None,
+                }
+            }
             message => {
                 let told = service.tell_table(seat, message.clone(), work);
                 return told.err().and_then(|why| reply_to(&message, &why)).map(Event::Node);
