@@ -192,11 +192,12 @@ impl Record {
                 Some(there) => self.ask(there.place, context.waker()),
                 None => {
                     let wait = wait.take().or_else(|| self.begin_wait());
-                    let there = self.get_in_line(mode, None, context.waker());
-                    match there {
-                        Ok(there) => self.answer(place.insert(InLine { place: there, wait }).place),
+                    let there = match self.get_in_line(mode, None, context.waker()) {
+                        Ok(there) => place.insert(InLine { place: there, wait }).place,
                         Err(why) => return Poll::Ready(Err(why)),
-                    }
+                    };
+                    // If it is answered at once all the same, whoever waits was woken.
+                    if self.node().is_asked_each_time() { None } else { self.answer(there) }
                 }
             };
             match answer {

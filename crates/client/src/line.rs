@@ -432,6 +432,16 @@ impl Line {
         self.drain.is_some() || self.head().is_some() || self.upgrader.is_some()
     }
 
+    /// After it was served: whether somebody is in, nobody waits, and nothing is wanted by anybody,
+    /// so that there is nothing to tell the cache before they leave. If that is soon, who leaves
+    /// looks after it: without caching the gate is watched, with it there is nothing to do.
+    pub(crate) fn is_settled(&self, look: &Look<'_>) -> bool {
+        !self.is_wanted()
+            && self.wanted.is_none()
+            && self.named.is_empty()
+            && !look.gate.inside().is_empty()
+    }
+
     /// Whether the cache has to be told something. Without caching it always is.
     pub(crate) fn needs_cache(&self, look: &Look<'_>) -> bool {
         self.is_drained(look)

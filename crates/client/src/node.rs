@@ -172,6 +172,11 @@ impl Node {
         Look { gate: &entry.gate, until: self.until(), now, caching }
     }
 
+    /// Whether a server somewhere else is asked for each turn, so that none is answered at once.
+    pub(crate) fn is_asked_each_time(&self) -> bool {
+        !self.habits.caching && matches!(self.way, Way::Stream(_))
+    }
+
     /// Does something with a line, looks after it, and tells the cache what has come of it.
     pub(crate) fn with_line<R>(
         &self,
@@ -239,9 +244,8 @@ impl Node {
         act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
         self.with_core_only(|node, core, wakes| {
-            let look = node.look(entry, core.now);
-            let done = act(&mut lock(&entry.line), &look, wakes);
-            node.settle_now(core, entry, wakes);
+            let done = node.settle_with(core, entry, false, wakes, act);
+            node.look_at_lease(core);
             done
         })
     }
@@ -249,13 +253,15 @@ impl Node {
     /// Tells the cache what a line needs, and does what follows from it but for the sending; tells
     /// whether that is urgent.
     fn settle(&self, entry: &Arc<Entry>) -> bool {
-        let ((), is_urgent) =
-            self.with_core_only(|node, core, wakes| node.settle_now(core, entry, wakes));
+        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
+            node.settle_entry(core, entry, false, wakes);
+            node.look_at_lease(core);
+        });
         is_urgent
     }
 
-    fn settle_now(&self, core: &mut Core, entry: &Arc<Entry>, wakes: &mut Vec<Waker>) {
-        self.settle_entry(core, entry, false, wakes);
+    /// If the lease is over, the cache is told that time has passed.
+    fn look_at_lease(&self, core: &mut Core) {
         if self.until() <= core.now {
             core.inbox.push_back(Input::Tick);
         }
@@ -284,7 +290,16 @@ impl Node {
         &self,
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
-        let mut wakes = Vec::new();
+        self.with_core_for(0, act)
+    }
+
+    /// The same, for something that wakes about so many.
+    fn with_core_for<R>(
+        &self,
+        woken: usize,
+        act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
+    ) -> (R, bool) {
+        let mut wakes = Vec::with_capacity(woken);
         let mut core = lock(&self.core);
         core.now = clock::now();
         let done = act(self, &mut core, &mut wakes);
@@ -307,12 +322,12 @@ impl Node {
     }
 
     /// Messages have come.
-    pub(crate) fn hear(&self, heard: Vec<(SessionId, Event)>) {
+    pub(crate) fn hear(&self, heard: &mut Vec<(SessionId, Event)>) {
         let is_much = heard.len() > FEW;
         if is_much && let Way::Stream(outbox) = &self.way {
             outbox.hold();
         }
-        let is_urgent = self.hear_quietly(heard);
+        let is_urgent = self.hear_quietly(heard.drain(..));
         // Whoever was woken by it will have more to say.
         if is_much || !is_urgent || self.way.flush(self, true) {
             self.bell.notify_one();
@@ -321,7 +336,8 @@ impl Node {
 
     /// The same, but sends nothing; tells whether what is to be sent is urgent.
     pub(crate) fn hear_quietly(&self, heard: impl IntoIterator<Item = (SessionId, Event)>) -> bool {
-        let ((), is_urgent) = self.with_core_only(|node, core, wakes| {
+        let heard = heard.into_iter();
+        let ((), is_urgent) = self.with_core_for(heard.size_hint().0, |node, core, wakes| {
             for (session, event) in heard {
                 node.hear_one(core, session, event, wakes);
             }
@@ -510,9 +526,16 @@ impl Node {
 
     /// The entry of a record that the cache speaks of.
     fn entry(&self, core: &mut Core, record: &Name) -> Arc<Entry> {
-        match &core.last {
-            Some(last) if last.name == *record => Arc::clone(last),
-            _ => Arc::clone(core.last.insert(self.entries.get(record))),
+        let entry = self.take_entry(core, record);
+        core.last = Some(Arc::clone(&entry));
+        entry
+    }
+
+    /// The same, to be put back as the last by the caller.
+    fn take_entry(&self, core: &mut Core, record: &Name) -> Arc<Entry> {
+        match core.last.take() {
+            Some(last) if last.name == *record => last,
+            _ => self.entries.get(record),
         }
     }
 
@@ -528,15 +551,19 @@ impl Node {
                 self.way.put(session, message);
             }
             Output::Open { record, mode, token, .. } => {
-                let entry = self.entry(core, &record);
+                let entry = self.take_entry(core, &record);
                 entry.set_token(token);
                 self.hold_begins(core, &entry);
                 let look = self.look(&entry, core.now);
-                Self::at_line(core, &entry, |line| {
+                let is_settled = Self::at_line(core, &entry, |line| {
                     line.open(Opened { mode, token });
                     line.serve(&look, wakes);
+                    line.is_settled(&look)
                 });
-                core.touched.push(entry);
+                if !is_settled {
+                    core.touched.push(Arc::clone(&entry));
+                }
+                core.last = Some(entry);
             }
             Output::Drain { record, to, stay } => {
                 let entry = self.entry(core, &record);
@@ -598,17 +625,31 @@ impl Node {
         give_back: bool,
         wakes: &mut Vec<Waker>,
     ) {
+        self.settle_with(core, entry, give_back, wakes, |_, _, _| ());
+    }
+
+    /// The same, after something was done with the line.
+    fn settle_with<R>(
+        &self,
+        core: &mut Core,
+        entry: &Arc<Entry>,
+        give_back: bool,
+        wakes: &mut Vec<Waker>,
+        act: impl FnOnce(&mut Line, &Look<'_>, &mut Vec<Waker>) -> R,
+    ) -> R {
         let look = self.look(entry, core.now);
         let mut inbox = std::mem::take(&mut core.inbox);
-        let is_named = Self::at_line(core, entry, |line| {
+        let (done, is_named) = Self::at_line(core, entry, |line| {
+            let done = act(line, &look, wakes);
             line.settle(&look, &entry.name, give_back, wakes, &mut inbox);
-            line.drain.is_some() && !line.named.is_empty()
+            (done, line.drain.is_some() && !line.named.is_empty())
         });
         core.inbox = inbox;
         if is_named && !core.draining.iter().any(|other| Arc::ptr_eq(other, entry)) {
             core.draining.push(Arc::clone(entry));
         }
         self.report(core);
+        done
     }
 
     /// Somebody with a name gets in line; refused if that closes a circle on this node.

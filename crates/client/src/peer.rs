@@ -37,7 +37,7 @@ impl Ear {
     pub fn hear(&self, session: SessionId, messages: impl IntoIterator<Item = ToNode>) {
         if let Some(node) = self.0.upgrade() {
             let heard = messages.into_iter().map(|message| (session, Event::Node(message)));
-            node.hear(heard.collect());
+            node.hear(&mut heard.collect());
             if node.habits.caching && node.is_crowded() {
                 node.bell.notify_one();
             }

@@ -8,9 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use lockspan_protocol::Tick;
+use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::ClientConfig;
-use lockspan_wire::{Attention, FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{
+    Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
+};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -34,6 +36,9 @@ const LOOK: Duration = Duration::from_secs(1);
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(2));
 /// How much is read at once.
 const READ: usize = 64 * 1024;
+
+/// Room for so many messages is kept for the next that come together.
+const EVENTS_KEPT: usize = 64;
 
 /// The thread that looks after connections of programs without a runtime.
 pub(crate) fn background() -> io::Result<Handle> {
@@ -415,6 +420,7 @@ async fn converse(
 ) -> io::Result<()> {
     let Some(outbox) = outbox(node) else { return Ok(()) };
     let mut heard = BytesMut::with_capacity(READ);
+    let mut events = Vec::new();
     let mut is_stuck = false;
     let mut last_heard = clock::now();
     let mut was_open = false;
@@ -430,7 +436,7 @@ async fn converse(
                 Counts::more(&node.counts.received_bytes, (heard.len() - before) as u64);
                 last_heard = clock::now();
                 looks |= attention.as_ref().is_some_and(|it| it.heard(last_heard));
-                hear(node, &mut heard)?;
+                hear(node, &mut heard, &mut events)?;
                 if end == Read::End {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -472,8 +478,7 @@ async fn converse(
 }
 
 /// What the server has said.
-fn hear(node: &Node, heard: &mut BytesMut) -> io::Result<()> {
-    let mut events = Vec::new();
+fn hear(node: &Node, heard: &mut BytesMut, events: &mut Vec<(SessionId, Event)>) -> io::Result<()> {
     let limits = WireLimits::default();
     while let Some(said) = take_from_server(heard, &limits).map_err(invalid)? {
         match said {
@@ -483,6 +488,8 @@ fn hear(node: &Node, heard: &mut BytesMut) -> io::Result<()> {
     }
     if !events.is_empty() {
         node.hear(events);
+        // A crowd that has come once leaves no memory behind.
+        events.shrink_to(EVENTS_KEPT);
     }
     Ok(())
 }

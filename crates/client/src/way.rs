@@ -8,6 +8,7 @@
 //! those who were woken by that have had their say.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl Way {
     /// Bytes that were written to a connection.
     pub(crate) fn sent_bytes(&self) -> u64 {
         match self {
-            Self::Stream(outbox) => lock(&outbox.0).sent_bytes,
+            Self::Stream(outbox) => lock(&outbox.waiting).sent_bytes,
             Self::Memory(_) | Self::Peer(_) => 0,
         }
     }
@@ -56,7 +57,7 @@ impl Way {
     pub(crate) fn flush(&self, node: &Node, is_urgent: bool) -> bool {
         match self {
             Self::Stream(outbox) if is_urgent => outbox.write_unless_held(),
-            Self::Stream(outbox) => outbox.is_waiting(),
+            Self::Stream(outbox) => outbox.leave(),
             Self::Memory(seat) => {
                 seat.flush(node);
                 false
@@ -72,7 +73,13 @@ pub(crate) struct Connection(u64);
 
 /// Bytes on their way to the socket.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox(Mutex<Waiting>);
+pub(crate) struct Outbox {
+    waiting: Mutex<Waiting>,
+    /// The background task was rung for what is here, and need not be again. Cleared with the
+    /// mutex held, before the bytes are taken: so whoever has put some and still finds it set
+    /// knows that they will be.
+    is_rung: AtomicBool,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -92,34 +99,40 @@ impl Outbox {
     /// What is said while there is no connection is not kept: the cache says it again when there
     /// is.
     fn put(&self, session: SessionId, message: &ToServer) {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         if waiting.stream.is_some() {
             put_tell(session, message, &mut waiting.bytes);
         }
     }
 
-    fn is_waiting(&self) -> bool {
-        !lock(&self.0).bytes.is_empty()
+    /// Leaves what is here to the background task; true if that has to be rung.
+    fn leave(&self) -> bool {
+        !self.is_rung.load(Ordering::Relaxed) && self.ring(&lock(&self.waiting))
+    }
+
+    fn ring(&self, waiting: &Waiting) -> bool {
+        !waiting.bytes.is_empty() && !self.is_rung.swap(true, Ordering::Relaxed)
     }
 
     /// There is a connection, or there is none any more.
     pub(crate) fn set_stream(&self, stream: Option<Arc<Stream>>) {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         waiting.bytes.clear();
         waiting.stream = stream;
         waiting.changes += 1;
         waiting.held_since = None;
+        self.is_rung.store(false, Ordering::Relaxed);
     }
 
     /// The present connection, if there is one.
     pub(crate) fn connection(&self) -> Option<Connection> {
-        let waiting = lock(&self.0);
+        let waiting = lock(&self.waiting);
         waiting.stream.is_some().then_some(Connection(waiting.changes))
     }
 
     /// Bytes that are no message, for this connection; false if it is not the present one.
     pub(crate) fn put_bytes(&self, on: Connection, bytes: &[u8]) -> bool {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         let is_present = waiting.changes == on.0;
         if is_present {
             waiting.bytes.extend_from_slice(bytes);
@@ -129,14 +142,14 @@ impl Outbox {
 
     /// Only the background task writes next: it is rung by whoever says this.
     pub(crate) fn hold(&self) {
-        lock(&self.0).held_since = Some(clock::now());
+        lock(&self.waiting).held_since = Some(clock::now());
     }
 
     /// Writes, unless the background task will soon; true if it has to.
     fn write_unless_held(&self) -> bool {
-        let waiting = lock(&self.0);
+        let waiting = lock(&self.waiting);
         if waiting.held_since.is_some_and(|since| clock::now() < since + HELD) {
-            !waiting.bytes.is_empty()
+            self.ring(&waiting)
         } else {
             self.write_on(waiting)
         }
@@ -145,8 +158,9 @@ impl Outbox {
     /// Writes as much as the socket takes now; true if some is left. An error shows again to the
     /// background task, when it reads.
     pub(crate) fn write(&self) -> bool {
-        let mut waiting = lock(&self.0);
+        let mut waiting = lock(&self.waiting);
         waiting.held_since = None;
+        self.is_rung.store(false, Ordering::Relaxed);
         self.write_on(waiting)
     }
 
@@ -163,7 +177,7 @@ impl Outbox {
             let mut bytes = std::mem::take(&mut waiting.bytes);
             drop(waiting);
             let written = stream.try_write(&bytes);
-            waiting = lock(&self.0);
+            waiting = lock(&self.waiting);
             let is_same =
                 waiting.stream.as_ref().is_some_and(|present| Arc::ptr_eq(present, &stream));
             match written {
@@ -194,16 +208,19 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::UnixStream;
+
     use super::*;
+
+    fn stream() -> (Arc<Stream>, UnixStream) {
+        let (here, there) = UnixStream::pair().expect("a pair of sockets");
+        (Arc::new(Stream::Unix(here)), there)
+    }
 
     #[tokio::test]
     async fn what_is_for_one_connection_is_not_sent_on_the_next() {
         let outbox = Outbox::default();
         assert_eq!(outbox.connection(), None);
-        let stream = || {
-            let (here, there) = tokio::net::UnixStream::pair().unwrap();
-            (Arc::new(Stream::Unix(here)), there)
-        };
         let (one, _there) = stream();
         outbox.set_stream(Some(one));
         let first = outbox.connection().unwrap();
@@ -213,7 +230,26 @@ mod tests {
         let (other, _there) = stream();
         outbox.set_stream(Some(other));
         assert!(!outbox.put_bytes(first, b"?"));
-        assert!(!outbox.is_waiting());
+        assert!(lock(&outbox.waiting).bytes.is_empty());
         assert!(outbox.put_bytes(outbox.connection().unwrap(), b"?"));
+    }
+
+    #[tokio::test]
+    async fn the_task_is_rung_once_for_all_that_is_left_to_it() {
+        let outbox = Outbox::default();
+        let (here, _there) = stream();
+        here.writable().await.expect("it is new");
+        for _ in 0..2 {
+            outbox.set_stream(Some(Arc::clone(&here)));
+            let on = outbox.connection().expect("it was set");
+            assert!(!outbox.leave(), "nothing is here");
+            assert!(outbox.put_bytes(on, b"one"));
+            assert!(outbox.leave());
+            assert!(outbox.put_bytes(on, b"two"));
+            assert!(!outbox.leave(), "it was rung for the first, and takes both");
+            assert!(!outbox.write(), "the socket takes all");
+            assert!(outbox.put_bytes(on, b"three"));
+            assert!(outbox.leave(), "this came after the writing");
+        }
     }
 }

@@ -24,8 +24,13 @@ impl Slot {
     /// The slot of a name.
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        let counts = if name.contains(&b'{') { tag(name) } else { name };
-        Self(crc16(counts) % SLOTS)
+        // One pass for nearly all names: a second one only if there is a brace.
+        let (mut crc, mut has_brace) = (0, false);
+        for &byte in name {
+            has_brace |= byte == b'{';
+            crc = crc16_of(crc, byte);
+        }
+        Self(if has_brace { crc16(tag(name)) } else { crc } % SLOTS)
     }
 
     /// The slot's number.
@@ -60,10 +65,14 @@ fn tag(name: &[u8]) -> &[u8] {
 
 /// CRC16 with the polynomial 0x1021, most significant bit first, starting at zero.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, &byte| {
-        let index = (crc >> 8) ^ u16::from(byte);
-        (crc << 8) ^ CRC16[usize::from(index)]
-    })
+    bytes.iter().fold(0, |crc, &byte| crc16_of(crc, byte))
+}
+
+/// The same with one more byte.
+#[inline]
+fn crc16_of(crc: u16, byte: u8) -> u16 {
+    let index = (crc >> 8) as u8 ^ byte;
+    (crc << 8) ^ CRC16[usize::from(index)]
 }
 
 const CRC16: [u16; 256] = {

@@ -57,6 +57,21 @@ pub enum FromServer {
 
 /// Writes an event to the end of `out`.
 pub fn put_event(session: SessionId, event: &Event, style: EventStyle, out: &mut BytesMut) {
+    if let (Event::Node(message), EventStyle::Push) = (event, style)
+        && hot::put_granted(session, message, out)
+    {
+        return;
+    }
+    put_long_event(session, event, style, out);
+}
+
+/// The same, the long way.
+pub(crate) fn put_long_event(
+    session: SessionId,
+    event: &Event,
+    style: EventStyle,
+    out: &mut BytesMut,
+) {
     match style {
         EventStyle::Push => {
             let mut to = Bulks::new(b'>', SPEAKER, session, out);

@@ -1,13 +1,15 @@
-//! The frames that nearly all are, read in one go: an acquire of nobody in particular, a release of
-//! all, a grant that nobody wants back.
+//! The frames that nearly all are, read and written in one go: an acquire of nobody in particular,
+//! a release of all, a grant that nobody wants back.
 //!
 //! Whatever is not exactly one of them, not all there, or beyond the limits, is none here: then the
-//! long way reads it, or says what is wrong with it. A test holds the two together.
+//! long way reads or writes it, or says what is wrong with it. Tests hold the two together.
 
+use bytes::BytesMut;
 use lockspan_protocol::{Epoch, Mode, Record, Seq, SessionId, ToNode, ToServer, Token};
 
 use crate::limits::WireLimits;
 use crate::read::number;
+use crate::words::Digits;
 
 /// What was found, and the length of its frame.
 type Found<T> = Option<(usize, SessionId, T)>;
@@ -61,6 +63,113 @@ pub(crate) fn granted(buf: &[u8], limits: &WireLimits) -> Found<ToNode> {
     let record = rest.record()?;
     let message = ToNode::Granted { record, seq, mode, token, give_back: None };
     rest.found(buf, 8, limits).map(|len| (len, session, message))
+}
+
+/// Writes an acquire or a release to the end of `out`, if it is one of those.
+pub(crate) fn put_tell(session: SessionId, message: &ToServer, out: &mut BytesMut) -> bool {
+    let mut frame = Frame::new();
+    let record = match message {
+        ToServer::Acquire { record, mode, seq, epoch, upgrade: false, owners }
+            if owners.is_empty() =>
+        {
+            frame.put(b"*9\r\n$7\r\nLS.TELL\r\n");
+            frame.number(session.0);
+            match mode {
+                Mode::Read => frame.put(b"$7\r\nacquire\r\n$1\r\nR\r\n"),
+                Mode::Write => frame.put(b"$7\r\nacquire\r\n$1\r\nW\r\n"),
+                _ => return false,
+            }
+            frame.number(seq.0);
+            frame.number(epoch.number().into());
+            frame.put(b"$1\r\n0\r\n$1\r\n-\r\n");
+            record
+        }
+        ToServer::Release { record, seq, keep: None } => {
+            frame.put(b"*6\r\n$7\r\nLS.TELL\r\n");
+            frame.number(session.0);
+            frame.put(b"$7\r\nrelease\r\n");
+            frame.number(seq.0);
+            frame.put(b"$1\r\n-\r\n");
+            record
+        }
+        _ => return false,
+    };
+    frame.finish(record, out)
+}
+
+/// Writes a grant to the end of `out`, as a push, if it is one of those.
+pub(crate) fn put_granted(session: SessionId, message: &ToNode, out: &mut BytesMut) -> bool {
+    let ToNode::Granted { record, seq, mode, token, give_back: None } = message else {
+        return false;
+    };
+    let mut frame = Frame::new();
+    frame.put(b">8\r\n$8\r\nlockspan\r\n");
+    frame.number(session.0);
+    frame.put(b"$7\r\ngranted\r\n");
+    frame.number(seq.0);
+    match mode {
+        Mode::Read => frame.put(b"$1\r\nR\r\n"),
+        Mode::Write => frame.put(b"$1\r\nW\r\n"),
+        _ => return false,
+    }
+    // A token is never negative.
+    frame.number(token.number().unsigned_abs());
+    frame.put(b"$1\r\n-\r\n");
+    frame.finish(record, out)
+}
+
+/// Names up to this are written here.
+const NAME: usize = 99;
+
+/// A frame before it goes to its buffer in one piece. There is room for all that is written here:
+/// at most 76 bytes of words, three numbers of 27, and a name of 106.
+struct Frame {
+    bytes: [u8; 264],
+    len: usize,
+}
+
+impl Frame {
+    #[inline(always)]
+    fn new() -> Self {
+        Self { bytes: [0; 264], len: 0 }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, words: &[u8]) {
+        self.bytes[self.len..self.len + words.len()].copy_from_slice(words);
+        self.len += words.len();
+    }
+
+    /// A number, as a string.
+    #[inline(always)]
+    fn number(&mut self, number: u64) {
+        self.bulk(Digits::of(number).as_bytes());
+    }
+
+    /// A string of less than a hundred bytes.
+    #[inline(always)]
+    fn bulk(&mut self, word: &[u8]) {
+        let len = word.len() as u8;
+        if len < 10 {
+            self.put(&[b'$', b'0' + len, b'\r', b'\n']);
+        } else {
+            self.put(&[b'$', b'0' + len / 10, b'0' + len % 10, b'\r', b'\n']);
+        }
+        self.put(word);
+        self.put(b"\r\n");
+    }
+
+    /// The record is the last; false, and nothing is written, if its name is too long.
+    #[inline(always)]
+    fn finish(mut self, record: &Record, out: &mut BytesMut) -> bool {
+        let name = record.as_bytes();
+        if name.len() > NAME {
+            return false;
+        }
+        self.bulk(name);
+        out.extend_from_slice(&self.bytes[..self.len]);
+        true
+    }
 }
 
 /// What is not read yet.
@@ -126,8 +235,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Command, Event, EventStyle, FromServer, put_event, put_tell};
-    use crate::{command::take_long, event::take_long_from_server};
+    use crate::tell::put_long_tell;
+    use crate::{Command, Event, EventStyle, FromServer};
+    use crate::{command::take_long, event::put_long_event, event::take_long_from_server};
 
     fn record() -> impl Strategy<Value = Record> {
         proptest::collection::vec(any::<u8>(), 1..120).prop_map(|id| Record::new("d", id).unwrap())
@@ -174,7 +284,10 @@ mod tests {
                 ToServer::Release { record, seq, keep: None }
             };
             let mut frame = BytesMut::new();
-            put_tell(session, &message, &mut frame);
+            put_long_tell(session, &message, &mut frame);
+            let mut short = BytesMut::new();
+            prop_assert_eq!(super::put_tell(session, &message, &mut short), is_short);
+            prop_assert_eq!(&short[..], if is_short { &frame[..] } else { &[] });
             if is_short {
                 prop_assert_eq!(
                     tell(&frame, &WireLimits::default()),
@@ -203,7 +316,11 @@ mod tests {
             let Some(token) = Token::from_number(token) else { return Ok(()) };
             let message = ToNode::Granted { record, seq, mode, token, give_back: None };
             let mut frame = BytesMut::new();
-            put_event(session, &Event::Node(message.clone()), EventStyle::Push, &mut frame);
+            let event = Event::Node(message.clone());
+            put_long_event(session, &event, EventStyle::Push, &mut frame);
+            let mut short = BytesMut::new();
+            prop_assert_eq!(put_granted(session, &message, &mut short), is_short);
+            prop_assert_eq!(&short[..], if is_short { &frame[..] } else { &[] });
             if is_short {
                 prop_assert_eq!(
                     granted(&frame, &WireLimits::default()),

@@ -285,7 +285,11 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
     // Nineteen digits always fit.
     let (safe, last) = word.split_at(word.len().min(19));
     let mut number = 0_u64;
-    for &byte in safe {
+    let (eights, ones) = safe.as_chunks::<8>();
+    for eight in eights {
+        number = number * 100_000_000 + eight_digits(*eight)?;
+    }
+    for &byte in ones {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return None;
@@ -297,6 +301,23 @@ pub(crate) fn number(word: &[u8]) -> Option<u64> {
         [byte @ b'0'..=b'9', ..] => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
         _ => None,
     }
+}
+
+/// Eight digits at once: neighbours are put together, then pairs, then fours.
+#[inline]
+fn eight_digits(bytes: [u8; 8]) -> Option<u64> {
+    const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    let word = u64::from_le_bytes(bytes);
+    // A digit is 0x30 to 0x39: six more must not leave that row.
+    let above = word.wrapping_add(0x0606_0606_0606_0606);
+    if word & HIGH != ZEROS || above & HIGH != ZEROS {
+        return None;
+    }
+    let ones = word - ZEROS;
+    let pairs = (ones * 10 + (ones >> 8)) & 0x00FF_00FF_00FF_00FF;
+    let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_FFFF_0000_FFFF;
+    Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
 fn packed(word: &[u8]) -> Option<i64> {
@@ -360,4 +381,28 @@ fn list<T>(word: &[u8], separator: u8, parse: impl Fn(&[u8]) -> Option<T>) -> Op
         return Some(Vec::new());
     }
     word.split(|&byte| byte == separator).map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_every_length_are_read_and_no_other_byte_is_a_digit() {
+        let all = "18446744073709551615";
+        for len in 1..=all.len() {
+            let text = &all[..len];
+            assert_eq!(number(text.as_bytes()), text.parse().ok(), "{text}");
+            for at in 0..len {
+                for byte in (0..=u8::MAX).filter(|byte| !byte.is_ascii_digit()) {
+                    let mut word = text.as_bytes().to_vec();
+                    word[at] = byte;
+                    assert_eq!(number(&word), None, "{}", word.escape_ascii());
+                }
+            }
+        }
+        assert_eq!(number(b"18446744073709551616"), None);
+        assert_eq!(number(b""), None);
+        assert_eq!(number(b"000000000000000000001"), None, "21 digits");
+    }
 }

@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 use lockspan_protocol::{Claim, SessionId, ToServer};
 
+use crate::hot;
 use crate::read::{Bad, Reader};
 use crate::words::{Bulks, Words, handoff_word, newer};
 
@@ -11,6 +12,13 @@ pub(crate) const TELL: &str = "LS.TELL";
 
 /// Writes `LS.TELL <session> <verb> <fields...>` to the end of `out`.
 pub fn put_tell(session: SessionId, message: &ToServer, out: &mut BytesMut) {
+    if !hot::put_tell(session, message, out) {
+        put_long_tell(session, message, out);
+    }
+}
+
+/// The same, the long way.
+pub(crate) fn put_long_tell(session: SessionId, message: &ToServer, out: &mut BytesMut) {
     let mut to = Bulks::new(b'*', TELL, session, out);
     match message {
         ToServer::Open { ttl, handoff } => {

@@ -188,54 +188,49 @@ impl Words for Text {
     }
 }
 
-/// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
-    let mut pairs = [[b'0'; 2]; 100];
-    let mut number = 0;
-    while number < 100 {
-        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
-        number += 1;
-    }
-    pairs
-};
-
 /// A number in decimal, without an allocation.
 pub(crate) struct Digits {
-    bytes: [u8; 20],
+    bytes: [u8; 24],
     start: usize,
 }
 
 impl Digits {
-    pub(crate) fn of(mut number: u64) -> Self {
-        let mut digits = Self { bytes: [0; 20], start: 20 };
-        // Four at a time, each by a division of a small number.
-        while number >= 10_000 {
-            let four = (number % 10_000) as u32;
-            number /= 10_000;
-            digits.start -= 4;
-            let room = &mut digits.bytes[digits.start..digits.start + 4];
-            room[..2].copy_from_slice(&PAIRS[(four / 100) as usize]);
-            room[2..].copy_from_slice(&PAIRS[(four % 100) as usize]);
+    #[inline]
+    pub(crate) fn of(number: u64) -> Self {
+        const EIGHT: u64 = 100_000_000;
+        let mut bytes = [b'0'; 24];
+        // Eight at a time; the first eight that are not zeros say where it begins.
+        let (mut start, mut rest) = (24, number);
+        loop {
+            let eight = eight_digits((rest % EIGHT) as u32);
+            rest /= EIGHT;
+            start -= 8;
+            bytes[start..start + 8].copy_from_slice(&(eight + ZEROS).to_le_bytes());
+            if rest == 0 {
+                // A zero has one digit too.
+                start += (eight.trailing_zeros() / 8).min(7) as usize;
+                return Self { bytes, start };
+            }
         }
-        while number >= 100 {
-            digits.start -= 2;
-            let room = &mut digits.bytes[digits.start..digits.start + 2];
-            room.copy_from_slice(&PAIRS[(number % 100) as usize]);
-            number /= 100;
-        }
-        if number >= 10 {
-            digits.start -= 1;
-            digits.bytes[digits.start] = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-        digits.start -= 1;
-        digits.bytes[digits.start] = b'0' + number as u8;
-        digits
     }
 
+    #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
+}
+
+const ZEROS: u64 = u64::from_le_bytes([b'0'; 8]);
+
+/// The digits of a number below 10^8, the first in the lowest byte: it is divided into fours, those
+/// into pairs, those into digits, all parts of a kind at once.
+#[inline]
+fn eight_digits(number: u32) -> u64 {
+    let fours = u64::from(number / 10_000) | (u64::from(number % 10_000) << 32);
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
+    let pairs = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
+    tens | ((pairs - tens * 10) << 8)
 }
 
 /// `R` or `W`.
@@ -272,4 +267,34 @@ pub(crate) fn millis_word(duration: Duration) -> String {
 /// here, and the round trips of the tests tell.
 pub(crate) fn newer(what: &dyn std::fmt::Debug) -> ! {
     unreachable!("this version can't write {what:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn is_right(number: u64) -> bool {
+        Digits::of(number).as_bytes() == number.to_string().as_bytes()
+    }
+
+    #[test]
+    fn numbers_around_every_change_of_length_are_written() {
+        for length in 0..20 {
+            let power = 10_u64.pow(length);
+            for number in [power - 1, power, power + 1, power.wrapping_mul(9)] {
+                assert!(is_right(number), "{number}");
+            }
+        }
+        assert!(is_right(u64::MAX));
+        assert!((0..=99_999).chain(99_900_000..=100_100_000).all(is_right));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_written(number in any::<u64>(), length in 0..64_u32) {
+            prop_assert!(is_right(number >> length));
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lockspan::{Locks, Options};
+use tokio::runtime::Runtime;
 
 use crate::args::Args;
 use crate::contest::Contest;
@@ -10,7 +11,7 @@ use crate::process::Process;
 use crate::redis::Redis;
 use crate::report::{Report, Row, TIMES, Target, rate};
 use crate::say;
-use crate::timing::{throughput, wide_runtime};
+use crate::timing::{server_runtime, throughput, wide_runtime};
 
 const CLIENTS: usize = 16;
 const UNDER_WAY: usize = 32;
@@ -19,9 +20,31 @@ const WORKERS: usize = CLIENTS * UNDER_WAY;
 pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     report.cell(&format!("{CLIENTS} clients with {UNDER_WAY} requests under way each"));
     let (server, redis) = (Process::lockspan()?, Process::redis());
+    let redis = redis.as_ref();
+    // The clients share the processors with the server, or leave it half of them.
+    for (runtime, whose, target) in [
+        (wide_runtime()?, "a thread for each processor", Target::AtLeast(2.0)),
+        (server_runtime()?, "threads for half of the processors", Target::Open),
+    ] {
+        let what = format!("uncached cycles against Redis's PING; clients with {whose}");
+        match redis {
+            Ok(redis) => compare(args, report, &runtime, (&server, redis), (what, target))?,
+            Err(why) => report.absent(&what, why, target),
+        }
+    }
+    Ok(())
+}
+
+fn compare(
+    args: &Args,
+    report: &mut Report,
+    runtime: &Runtime,
+    (server, redis): (&Process, &Process),
+    (what, target): (String, Target),
+) -> Result<(), String> {
     let sample = args.time(500);
-    let runtime = &wide_runtime()?;
-    let nodes = runtime.block_on(nodes(&server))?;
+    let nodes = runtime.block_on(nodes(server))?;
+    let connections = runtime.block_on(connections(redis))?;
     let mut contest = Contest::default();
     let ours = contest.enter(|| {
         throughput(runtime, sample, WORKERS, |at, stop| {
@@ -36,58 +59,58 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
             }
         })
     });
-    let peers = match &redis {
-        Err(why) => Err(why),
-        Ok(redis) => {
-            let connections = runtime.block_on(connections(redis))?;
-            let lockers = connections.clone();
-            let ping = contest.enter(move || {
-                throughput(runtime, sample, WORKERS, |at, stop| {
-                    let mut redis = connections[at / UNDER_WAY].clone();
-                    async move {
-                        let mut pings = 0;
-                        while !stop.is_over() {
-                            redis.ping().await?;
-                            pings += 1;
-                        }
-                        Ok(pings)
-                    }
-                })
-            });
-            let lock = contest.enter(move || {
-                throughput(runtime, sample, WORKERS, |at, stop| {
-                    let mut redis = lockers[at / UNDER_WAY].clone();
-                    async move {
-                        let (name, mut cycles) = (format!("load:{at}"), 0);
-                        while !stop.is_over() {
-                            redis.try_lock(&name, "me").await?;
-                            redis.unlock(&name, "me").await?;
-                            cycles += 1;
-                        }
-                        Ok(cycles)
-                    }
-                })
-            });
-            Ok((contest.run(args.rounds(7))?, ping, lock))
-        }
-    };
-    let what = "uncached cycles against Redis's PING";
-    let (rounds, ping, lock) = match peers {
-        Ok(peers) => peers,
-        Err(why) => {
-            report.absent(what, why, Target::AtLeast(2.0));
-            return Ok(());
-        }
-    };
-    for (what, peer, target) in [
-        (what, ping, Target::AtLeast(2.0)),
-        ("the same against SET NX PX and compare-and-delete", lock, Target::Open),
+    let ping = contest.enter(|| {
+        throughput(runtime, sample, WORKERS, |at, stop| {
+            let mut redis = connections[at / UNDER_WAY].clone();
+            async move {
+                let mut pings = 0;
+                while !stop.is_over() {
+                    redis.ping().await?;
+                    pings += 1;
+                }
+                Ok(pings)
+            }
+        })
+    });
+    let lock = contest.enter(|| {
+        throughput(runtime, sample, WORKERS, |at, stop| {
+            let mut redis = connections[at / UNDER_WAY].clone();
+            async move {
+                let (name, mut cycles) = (format!("load:{at}"), 0);
+                while !stop.is_over() {
+                    redis.try_lock(&name, "me").await?;
+                    redis.unlock(&name, "me").await?;
+                    cycles += 1;
+                }
+                Ok(cycles)
+            }
+        })
+    });
+    let rounds = contest.run(args.rounds(7))?;
+    let cycles = rounds.median(ours);
+    let requests = rounds.of(|round| 2.0 * round(ours) / round(ping));
+    for (what, ours, peer, result, target) in [
+        (what, cycles, ping, rounds.ratio(ours, ping), target),
+        (
+            "the same in requests, two a cycle".to_owned(),
+            2.0 * cycles,
+            ping,
+            requests,
+            Target::Open,
+        ),
+        (
+            "cycles against SET NX PX and compare-and-delete".to_owned(),
+            cycles,
+            lock,
+            rounds.ratio(ours, lock),
+            Target::Open,
+        ),
     ] {
         report.row(Row {
-            what: what.to_owned(),
-            ours: rate(rounds.median(ours)),
+            what,
+            ours: rate(ours),
             beside: rate(rounds.median(peer)),
-            result: Some(rounds.ratio(ours, peer)),
+            result: Some(result),
             unit: TIMES,
             target,
         });

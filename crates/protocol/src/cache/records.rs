@@ -66,6 +66,7 @@ fn is_live(entries: &Slab<Named>, &(at, ix): &(Tick, u32)) -> bool {
 #[derive(Clone, Debug)]
 struct Named {
     name: Record,
+    hash: u64,
     entry: Entry,
 }
 
@@ -106,6 +107,12 @@ impl Records {
         self.find(record).map(|ix| &self.entries[ix].entry)
     }
 
+    /// A step is about this record: it looks for it again and again.
+    #[inline]
+    pub(super) fn turn_to(&mut self, record: &Record) {
+        self.last = self.find(record).unwrap_or(self.last);
+    }
+
     /// To change what is held, wanted or drained; acquires are changed by the methods below.
     pub(super) fn get_mut(&mut self, record: &Record) -> Option<&mut Entry> {
         self.last = self.find(record)?;
@@ -124,10 +131,10 @@ impl Records {
     }
 
     fn insert(&mut self, hash: u64, name: Record) -> usize {
-        let ix = self.entries.insert(Named { name, entry: Entry::default() });
+        let ix = self.entries.insert(Named { name, hash, entry: Entry::default() });
         let place = u32::try_from(ix).expect("the limits keep the slab below 2^32 entries");
-        let (entries, hasher) = (&self.entries, &self.hasher);
-        let rehash = |&ix: &u32| hasher.hash_one(entries[ix as usize].name.as_bytes());
+        let entries = &self.entries;
+        let rehash = |&ix: &u32| entries[ix as usize].hash;
         self.index.insert_unique(hash, place, rehash);
         ix
     }
@@ -163,10 +170,9 @@ impl Records {
     pub(super) fn tidy(&mut self, record: &Record) {
         if self.get_mut(record).is_some_and(|entry| entry.is_absent()) {
             let ix = self.last;
-            let hash = self.hash_of(record);
+            let Named { hash, .. } = self.entries.remove(ix);
             let found = self.index.find_entry(hash, |&other| other as usize == ix);
             found.expect("a record in the slab is in the index").remove();
-            self.entries.remove(ix);
         }
     }
 

@@ -39,6 +39,7 @@ impl LockCache {
         grant: Grant,
         out: &mut Vec<Output>,
     ) {
+        self.records.turn_to(record);
         let Grant { seq, mode, token, give_back } = grant;
         // Of an owner that has been replaced: whoever came after it does not know of this grant.
         let is_late = token.epoch() < self.routes.epoch(record.group());

@@ -60,6 +60,10 @@ impl Entry {
     }
 }
 
+/// The hash of a name in one table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameHash(u64);
+
 /// All records of a table.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
@@ -91,13 +95,28 @@ impl Names {
     }
 
     pub(super) fn find(&self, name: &Record) -> Option<RecordIx> {
-        let hash = hash_of(self.key, name);
+        self.find_by(self.hash_of(name), name)
+    }
+
+    /// The same, for who has its hash.
+    pub(super) fn find_by(&self, NameHash(hash): NameHash, name: &Record) -> Option<RecordIx> {
         let found = self.index.find(hash, |&ix| self.entries[ix as usize].name == *name)?;
         Some(RecordIx::new(*found as usize))
     }
 
-    pub(super) fn insert(&mut self, name: Record, group: Group, counted: u8) -> RecordIx {
-        let hash = hash_of(self.key, &name);
+    /// What a name is found by. Who looks for it and may insert it afterwards asks once.
+    pub(super) fn hash_of(&self, name: &Record) -> NameHash {
+        NameHash(hash_of(self.key, name))
+    }
+
+    /// Adds a name that is not there, with its hash.
+    pub(super) fn insert(
+        &mut self,
+        NameHash(hash): NameHash,
+        name: Record,
+        group: Group,
+        counted: u8,
+    ) -> RecordIx {
         let key = self.entries.insert(Entry {
             name,
             hash,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
-use lockspan_protocol::{SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
 
 use super::connection::Connection;
@@ -55,8 +55,18 @@ impl Connection {
         message: ToServer,
         work: &mut Work,
     ) -> Option<Event> {
-        let no_session = Some(Event::Node(ToNode::NoSession));
-        let Ok(seat) = self.seat(session) else { return no_session };
+        // Mostly it is the last that was named: it is taken out and put back, for a count of its
+        // owners is changed by all threads.
+        let last = self.last.take_if(|last| last.id == session && last.is_alive());
+        let found = last.map_or_else(|| self.seat(session), Ok);
+        let Ok(seat) = found else { return Some(Event::Node(ToNode::NoSession)) };
+        let event = self.tell_seat(&seat, message, work);
+        self.last = Some(seat);
+        event
+    }
+
+    fn tell_seat(&mut self, seat: &Arc<Seat>, message: ToServer, work: &mut Work) -> Option<Event> {
+        let session = seat.id;
         if self.told != Some(session) {
             seat.listen(&self.outbox, false);
             self.told = Some(session);
@@ -65,12 +75,20 @@ impl Connection {
         let refused = match message {
             ToServer::KeepAlive { number } => service.keep_alive(session, number, work).err(),
             ToServer::Close => service.close(session, work).err(),
+            // To what is not answered, a refusal says no more than that there is no session.
+            message @ (ToServer::Release { .. } | ToServer::Cancel { .. }) => {
+                match service.tell_table(seat, message, work) {
+                    Err(Refusal::Session(why)) => Some(why),
+                    Ok(()) | Err(_) => None,
+                }
+            }
             message => {
-                let told = service.tell_table(&seat, message.clone(), work);
+                let told = service.tell_table(seat, message.clone(), work);
                 return told.err().and_then(|why| reply_to(&message, &why)).map(Event::Node);
             }
         };
-        refused.and_then(|why| (why == SessionRefusal::Unknown).then_some(no_session).flatten())
+        let is_unknown = refused == Some(SessionRefusal::Unknown);
+        is_unknown.then_some(Event::Node(ToNode::NoSession))
     }
 
     /// The connection hears of a session's events from now on, or not any more.

@@ -199,7 +199,7 @@ impl Service {
                 let mut ended = 0;
                 for shard in 0..self.shards.len() {
                     ended += self.end_in_shard(shard, session, work);
-                    crate::lock(&self.shards[shard]).seats.remove(&session);
+                    crate::lock(&self.shards[shard]).seats.remove(session);
                 }
                 if seat.is_some_and(|seat| !seat.is_closed()) {
                     self.meters.expirations.add(1);

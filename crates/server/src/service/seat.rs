@@ -163,7 +163,10 @@ impl Seat {
 
     /// A client has used this seq.
     pub(super) fn saw(&self, seq: Seq) {
-        self.last_seq.fetch_max(seq.0, Ordering::Relaxed);
+        // It never falls, so one that it has passed needs no change.
+        if self.last_seq.load(Ordering::Relaxed) < seq.0 {
+            self.last_seq.fetch_max(seq.0, Ordering::Relaxed);
+        }
     }
 
     /// A seq above all that were seen. Called with the record's table locked, so that the table

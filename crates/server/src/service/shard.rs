@@ -16,7 +16,7 @@ use crate::stats::Counts;
 #[derive(Debug)]
 pub(super) struct Shard {
     pub(super) table: LockTable,
-    pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    pub(super) seats: Seats,
     pub(super) counts: Counts,
     /// The latest time that it has seen.
     last: Tick,
@@ -24,11 +24,38 @@ pub(super) struct Shard {
     out: Vec<TableOutput>,
 }
 
+/// Sessions by their ids, and the one that was asked for last: messages come, and are answered,
+/// many of one session together.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    all: HashMap<SessionId, Arc<Seat>>,
+    last: Option<Arc<Seat>>,
+}
+
+impl Seats {
+    pub(super) fn insert(&mut self, session: SessionId, seat: Arc<Seat>) {
+        self.last = None;
+        self.all.insert(session, seat);
+    }
+
+    pub(super) fn remove(&mut self, session: SessionId) {
+        self.last = None;
+        self.all.remove(&session);
+    }
+
+    fn get(&mut self, session: SessionId) -> Option<&Arc<Seat>> {
+        if self.last.as_ref().is_none_or(|last| last.id != session) {
+            self.last = self.all.get(&session).cloned();
+        }
+        self.last.as_ref()
+    }
+}
+
 impl Shard {
     pub(super) fn new(limits: Limits, key: u64, watch: Watch) -> Self {
         Self {
             table: LockTable::new(limits, key).watched_by(watch),
-            seats: HashMap::new(),
+            seats: Seats::default(),
             counts: Counts::default(),
             last: Tick(0),
             out: Vec::new(),
@@ -54,7 +81,7 @@ impl Shard {
         for said in self.out.drain(..) {
             match said {
                 TableOutput::Send { session, message } => {
-                    let Some(seat) = self.seats.get(&session) else { continue };
+                    let Some(seat) = self.seats.get(session) else { continue };
                     if let Some(later) = seat.put_off(&message) {
                         work.places.push(later);
                         continue;
@@ -68,7 +95,7 @@ impl Shard {
                     | Fact::Holds { session, .. }
                     | Fact::Gone { session, .. }) = &fact;
                     let scope =
-                        self.seats.get(session).map_or_else(Scope::default, |it| it.scope());
+                        self.seats.get(*session).map_or_else(Scope::default, |it| it.scope());
                     work.victims.extend(crate::lock(graph).handle_in(scope, fact));
                 }
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),

@@ -49,12 +49,13 @@ mod schedule;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 
 use slab::Slab;
 
 use super::claims::{Claim, ClaimIx, Claims, List, Place, RecordIx, SessionIx, Which};
 use super::graph::Fact;
-use super::names::{Entry, Names};
+use super::names::{Entry, NameHash, Names};
 use super::watch::{Watch, What};
 use super::window::Window;
 use crate::bugs::Bug;
@@ -160,6 +161,8 @@ pub struct LockTable {
     claims: Claims,
     sessions: Slab<Session>,
     by_id: BTreeMap<SessionId, SessionIx>,
+    /// Who spoke last.
+    speaker: Speaker,
     terms: Slab<TermState>,
     /// The term of each group, as a key of `terms`.
     term_of: Box<[Option<u16>; GROUPS]>,
@@ -172,6 +175,17 @@ pub struct LockTable {
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
     watch: Watch,
+}
+
+/// Where to look for a session first. It decides nothing, so it is not shown: tables that differ
+/// in it alone are the same.
+#[derive(Clone, Copy, Default)]
+struct Speaker(Option<SessionIx>);
+
+impl fmt::Debug for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Speaker")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -217,6 +231,7 @@ impl LockTable {
             claims: Claims::default(),
             sessions: Slab::new(),
             by_id: BTreeMap::new(),
+            speaker: Speaker::default(),
             terms: Slab::new(),
             term_of: Box::new([None; GROUPS]),
             counts: Box::new([0; GROUPS]),
@@ -285,7 +300,7 @@ impl LockTable {
         message: ToServer,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), Refusal> {
-        let Some(&by) = self.by_id.get(&session) else {
+        let Some(by) = self.speaker(session) else {
             return Err(Refusal::Session(SessionRefusal::Unknown));
         };
         match message {
@@ -333,6 +348,20 @@ impl LockTable {
         }
     }
 
+    /// Where the session that says something is. Mostly it is the one that spoke before.
+    #[inline]
+    fn speaker(&mut self, session: SessionId) -> Option<SessionIx> {
+        let Speaker(last) = self.speaker;
+        if let Some(last) = last
+            && self.sessions.get(last.key()).is_some_and(|there| there.id == session)
+        {
+            return Some(last);
+        }
+        let found = self.by_id.get(&session).copied();
+        self.speaker = Speaker(found);
+        found
+    }
+
     /// The state of the term that serves `group`.
     fn served(&self, group: Group) -> Result<usize, NotServed> {
         self.term_of[usize::from(group.0)].map(usize::from).ok_or(NotServed { group })
@@ -361,7 +390,8 @@ impl LockTable {
         wish: Wish,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), AcquireRefusal> {
-        let found = self.names.find(&record);
+        let hash = self.names.hash_of(&record);
+        let found = self.names.find_by(hash, &record);
         let group = found.map_or_else(|| record.group(), |ix| self.names.get(ix).group);
         let key = self.served(group).map_err(AcquireRefusal::NotServed)?;
         let term = self.terms[key].term;
@@ -395,10 +425,10 @@ impl LockTable {
         let ticket = self.next_ticket(key);
         let ix = match found {
             Some(ix) => ix,
-            None if self.grant_free(by, key, (&record, group), &wish, out) => return Ok(()),
+            None if self.grant_free(by, key, (hash, &record, group), &wish, out) => return Ok(()),
             None => {
                 let counted = self.watch.place(&record);
-                self.names.insert(record, group, counted)
+                self.names.insert(hash, record, group, counted)
             }
         };
         let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);

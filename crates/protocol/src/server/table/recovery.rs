@@ -109,11 +109,12 @@ impl LockTable {
             self.complete(now, key, former, out);
             return Ok(());
         }
-        let ix = match self.names.find(&record) {
+        let hash = self.names.hash_of(&record);
+        let ix = match self.names.find_by(hash, &record) {
             Some(ix) => ix,
             None => {
                 let counted = self.watch.place(&record);
-                self.names.insert(record, group, counted)
+                self.names.insert(hash, record, group, counted)
             }
         };
         match claim {

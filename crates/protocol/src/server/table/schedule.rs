@@ -163,7 +163,7 @@ impl LockTable {
         &mut self,
         by: SessionIx,
         key: usize,
-        (record, group): (&Record, Group),
+        (hash, record, group): (NameHash, &Record, Group),
         wish: &Wish,
         out: &mut Vec<TableOutput>,
     ) -> bool {
@@ -172,7 +172,7 @@ impl LockTable {
         }
         let Some(token) = self.token_for(group, wish.mode) else { return false };
         let counted = self.watch.place(record);
-        let ix = self.names.insert(record.clone(), group, counted);
+        let ix = self.names.insert(hash, record.clone(), group, counted);
         let (record, seq, mode) = (record.clone(), wish.seq, wish.mode);
         self.add(Claim::new(ix, by, seq, mode, Place::Granted(token), self.watch.now));
         let session = self.sessions[by.key()].id;
