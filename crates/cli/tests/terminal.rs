@@ -1,4 +1,5 @@
-//! `lockspan run` on a terminal: who is in its foreground, and what its keys do.
+//! `lockspan run` on a terminal: who is in its foreground, and what its keys do. And `lockspan
+//! passwd`, which hides what is typed.
 //!
 //! The terminal is a pseudo-terminal; `setsid --ctty` of util-linux makes it the controlling one.
 
@@ -89,6 +90,30 @@ fn the_command_has_the_terminal_and_we_get_it_back() {
     screen.see("code-0");
     screen.see("-yes");
     assert_eq!(screen.process.code(), 0);
+}
+
+/// Whatever ends `lockspan passwd`, the terminal shows again what is typed.
+#[test]
+fn a_password_that_is_not_given_leaves_the_terminal_as_it_was() {
+    let service = Service::start();
+    let lockspan = env!("CARGO_BIN_EXE_lockspan");
+    let script = format!(
+        "trap : INT; {lockspan} passwd; echo code-$?; stty -a
+         {lockspan} passwd; echo code-$?; stty -a"
+    );
+    let mut screen = Screen::start(&service, &script);
+    screen.see("Password: ");
+    screen.press("half\x03");
+    screen.see("code-130");
+    screen.see(" echo ");
+    screen.see("Password: ");
+    screen.press("all of it\n");
+    screen.see("Again: ");
+    screen.press("all of it\n");
+    screen.see("$argon2id$");
+    screen.see("code-0");
+    screen.see(" echo ");
+    assert!(!screen.text.contains("half") && !screen.text.contains("all of"), "{}", screen.text);
 }
 
 #[test]

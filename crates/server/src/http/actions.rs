@@ -21,12 +21,10 @@ use crate::service::Work;
 const ASKED_FOR: Duration = Duration::from_secs(30);
 
 /// Who is logged in, and how one does.
-pub(super) fn who(site: &Site, headers: &HeaderMap) -> Value {
+pub(super) fn who(site: &Site, login: Option<&Login>) -> Value {
     let how = site.operators.how();
-    let mut value = match site.login(headers) {
-        Some(Login { user, csrf, may_act, .. }) => {
-            json!({ "user": user, "csrf": csrf, "may_act": may_act })
-        }
+    let mut value = match login {
+        Some(Login { user, may_act, .. }) => json!({ "user": user, "may_act": may_act }),
         None => json!({ "user": null }),
     };
     value["can_log_in"] = json!(how.is_ok());
@@ -51,6 +49,8 @@ pub(super) async fn act(
     match path {
         "/api/login" => {
             let (cookie, login) = site.log_in(word("user")?, word("password")?).await?;
+            // Who was logged in here is not any more.
+            site.log_out(headers);
             let value = json!({ "user": login.user, "csrf": login.csrf, "may_act": login.may_act });
             Ok(with_cookie(&value, &cookie))
         }
