@@ -1,5 +1,5 @@
 //! `lockspan run` on a terminal: who is in its foreground, and what its keys do. And `lockspan
-//! passwd`, which hides what is typed.
+//! passwd`, which hides what is typed, and `lockspan top`.
 //!
 //! The terminal is a pseudo-terminal; `setsid --ctty` of util-linux makes it the controlling one.
 
@@ -114,6 +114,31 @@ fn a_password_that_is_not_given_leaves_the_terminal_as_it_was() {
     screen.see("code-0");
     screen.see(" echo ");
     assert!(!screen.text.contains("half") && !screen.text.contains("all of"), "{}", screen.text);
+}
+
+#[test]
+fn top_shows_what_is_held_who_waits_and_what_happened() {
+    let service = Service::start();
+    let (lockspan, url) = (env!("CARGO_BIN_EXE_lockspan"), service.url());
+    let script = format!(
+        "export TERM=xterm; stty rows 40 cols 150
+         $L seen:1 -- sleep 1000 & holder=$!
+         until {lockspan} locks --url {url} | grep -q seen:1; do sleep 0.05; done
+         $L seen:1 -- true & waiter=$!
+         until {lockspan} locks --url {url} | grep -q wanted; do sleep 0.05; done
+         {lockspan} top --url {url}; echo code-$?; kill $waiter $holder; wait"
+    );
+    let mut screen = Screen::start(&service, &script);
+    screen.see("seen:1");
+    screen.see("alone-wanted");
+    screen.see("Waiting (1)");
+    screen.see("Lately");
+    screen.press("2");
+    screen.see("Sessions: 2 of all");
+    screen.press("3");
+    screen.see("└─ seen:1: session");
+    screen.press("q");
+    screen.see("code-0");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod atomics;
 mod edges;
 mod failures;
 mod forbid;
+mod licences;
 mod links;
 mod readme;
 mod safety;
@@ -65,6 +66,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     }
     findings.extend(forbid::check(workspace)?);
     findings.extend(edges::check(workspace)?);
+    findings.extend(licences::check(workspace)?);
     findings.extend(readme::check(workspace)?);
     findings.extend(failures::check(workspace, &sources)?);
     for finding in &findings {
