@@ -54,8 +54,11 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
         let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| glob::fits(it, name));
         views.retain(|view| liked(view.record.as_bytes()));
         views.sort_by_key(|view| std::cmp::Reverse(view.waiters.len() + view.more_waiters));
+        let is_cut = views.len() > count;
         views.truncate(count);
-        return Ok(list(&views, None, total));
+        let mut value = list(&views, None, total);
+        value["cut"] = json!(is_cut);
+        return Ok(value);
     }
     let _turn = match pattern {
         Some(_) => site.searches.acquire().await.ok(),

@@ -91,3 +91,19 @@ fn put(text: &mut String, name: &str, value: &Value) {
     // JSON has no line breaks of its own.
     text.push_str(&format!("event: {name}\ndata: {value}\n\n"));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_looked_at_less_often() {
+        let after = |took| {
+            let began = Instant::now() - took;
+            next(began) - began
+        };
+        assert!(after(Duration::ZERO) < samples::EVERY);
+        assert!(after(Duration::from_millis(200)) > 9 * samples::EVERY);
+        assert!(after(Duration::from_secs(60)) <= LONGEST);
+    }
+}

@@ -80,7 +80,7 @@ impl Site {
             if counts {
                 crate::lock(&self.logins.failed).push_back(Instant::now());
             }
-            tracing::warn!(target: "audit", "page: a login was refused");
+            tracing::warn!(target: "audit", "audit: a login on the page was refused");
             (StatusCode::FORBIDDEN, why)
         })?;
         let (id, csrf) = (draw()?, draw()?);
@@ -95,7 +95,7 @@ impl Site {
             known.remove(&oldest);
         }
         known.insert(login.id.clone(), login.clone());
-        tracing::info!(target: "audit", user = %shown(user), "page: logged in");
+        tracing::info!(target: "audit", user = %shown(user), "audit: logged in on the page");
         let (name, age) = (self.cookie_name(), LASTS.as_secs());
         let cookie =
             format!("{name}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}", login.id);
@@ -123,8 +123,10 @@ impl Site {
 
     /// Ends it; the cookie to set.
     pub(super) fn log_out(&self, headers: &HeaderMap) -> String {
-        if let Some(id) = self.cookie(headers) {
-            crate::lock(&self.logins.known).remove(&id);
+        let id = self.cookie(headers);
+        let known = id.and_then(|id| crate::lock(&self.logins.known).remove(&id));
+        if let Some(Login { user, .. }) = known {
+            tracing::info!(target: "audit", user = %shown(&user), "audit: logged out of the page");
         }
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie_name())
     }
@@ -141,7 +143,9 @@ impl Site {
             return Err((StatusCode::FORBIDDEN, why));
         }
         if !login.may_act {
-            let why = format!("the user {} may look, but not act", shown(&login.user));
+            let user = shown(&login.user);
+            tracing::warn!(target: "audit", user = %user, "audit: may look, and wanted to act");
+            let why = format!("the user {user} may look, but not act");
             return Err((StatusCode::FORBIDDEN, why));
         }
         Ok(login)

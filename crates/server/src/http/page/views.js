@@ -120,7 +120,9 @@ const Views = {
           h('span', { class: 'mono' }, record.holders.map(it => it.token ?? '').sort().at(-1) || '–'),
           claims(record.holders, record.more_holders, false), claims(record.waiters, record.more_waiters, true),
         ], 'No such record is held or waited for.');
-        const words = `${count(value.records.length)} of ${count(value.total)} records, page ${pages.length}`;
+        const words = value.cut
+          ? `those ${count(value.records.length)} that most wait for; there are more`
+          : `${count(value.records.length)} of ${count(value.total)} records, page ${pages.length}`;
         steps.show(pages.length > 1, next !== null, words);
         if (announce) Page.say(words);
         announce = false;
