@@ -125,7 +125,10 @@ mod tests {
 
     #[test]
     fn what_comes_from_elsewhere_is_found() {
-        let package = |source: &str, license: &str| json!({ "name": "a", "version": "1.0.0", "source": source, "license": license });
+        let package = |source: &str, license: &str| {
+            let name = "a";
+            json!({ "name": name, "version": "1.0.0", "source": source, "license": license })
+        };
         assert_eq!(one(&package("registry+https://x", "MIT")), None);
         assert!(one(&package("git+https://x", "MIT")).unwrap().wrong.contains("comes from git"));
         assert!(one(&package("registry+https://x", "AGPL-3.0")).unwrap().wrong.contains("AGPL"));

@@ -1,8 +1,8 @@
 //! `lockspan top`: what is locked, live, in a terminal.
 //!
-//! One thread asks the service, [`look`]; this one reads keys and draws. [`screen`] and [`draw`] are
-//! all that is seen, as a function of what is known and was pressed: it can be tried without a
-//! terminal. [`tree`] is who waits for whom.
+//! One thread asks the service, [`look`]; this one reads keys and draws. [`screen`] and [`draw`]
+//! are all that is seen, as a function of what is known and was pressed: it can be tried without
+//! a terminal. [`tree`] is who waits for whom.
 
 mod draw;
 mod look;

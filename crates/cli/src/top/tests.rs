@@ -224,10 +224,10 @@ fn a_record_that_is_chosen_is_asked_for() {
 fn help_covers_the_screen_until_a_key_is_pressed() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('?'));
-    assert!(shown(&mut screen, 80, 24).join("\n").contains("filter records by name"));
+    assert!(shown(&mut screen, 80, 24).join("\n").contains("Records by name"));
     press(&mut screen, KeyCode::Char('q'));
     assert!(!screen.is_over(), "that key closed the help");
-    assert!(!shown(&mut screen, 80, 24).join("\n").contains("filter records by name"));
+    assert!(!shown(&mut screen, 80, 24).join("\n").contains("Records by name"));
     press(&mut screen, KeyCode::Char('q'));
     assert!(screen.is_over());
 }

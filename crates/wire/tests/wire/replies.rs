@@ -115,7 +115,7 @@ fn of_records() {
     );
     let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
     let more = "$12 more-holders :3 $12 more-waiters :4 ";
-    assert_eq!(shown(&reply::record(&cut, now)), record.replace("%6 ", "%8 ") + more);
+    assert_eq!(shown(&reply::record(&cut, now)), record.replacen("%6 ", "%8 ", 1) + more);
     assert_eq!(
         shown(&reply::free_record(&doc)),
         format!("{begin}$4 free $7 holders *0 $7 waiters *0 ")
@@ -159,8 +159,9 @@ fn of_what_happened() {
     let known = OwnersView { session: SessionId(8), record: doc, waits: true, owners };
     assert_eq!(
         shown(&reply::waits(&[], &[known], &[deadlock], Tick(5000))),
-        "%3 $7 records *0 $6 owners *1 %4 $7 session :8 $6 record $5 doc:1 $5 waits :1 $6 owners *2 \
-         :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session :7 $6 record $5 doc:1 $6 owners *2 :1 :2 "
+        "%3 $7 records *0 $6 owners *1 %4 $7 session :8 $6 record $5 doc:1 $5 waits :1 $6 owners \
+         *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session :7 $6 record $5 doc:1 $6 owners *2 :1 \
+         :2 "
     );
 }
 
