@@ -111,10 +111,11 @@ fn drawn(text: &str) -> String {
                 let sequence: String =
                     rest.as_str()[1..].chars().take_while(|c| *c < '@').collect();
                 let end = rest.nth(1 + sequence.len());
-                let mut numbers = sequence.split(';').map(|number| number.parse().unwrap_or(1));
+                let mut numbers =
+                    sequence.split(';').map(|number| number.parse::<usize>().unwrap_or(1));
                 match end {
                     Some('H') => {
-                        let row: usize = numbers.next().unwrap_or(1);
+                        let row = numbers.next().unwrap_or(1);
                         at = (row - 1, numbers.next().unwrap_or(1) - 1);
                     }
                     Some('J') => rows.iter_mut().for_each(|row| row.fill(' ')),
@@ -184,9 +185,10 @@ fn top_shows_what_is_held_who_waits_and_what_happened() {
     let (lockspan, url) = (env!("CARGO_BIN_EXE_lockspan"), service.url());
     let script = format!(
         "export TERM=xterm; stty rows 40 cols 150
-         $L seen:1 -- sleep 1000 & holder=$!
+         alone() {{ exec setsid $L \"$@\" < /dev/null > /dev/null 2>&1; }}
+         alone seen:1 -- sleep 1000 & holder=$!
          until {lockspan} locks --url {url} | grep -q seen:1; do sleep 0.05; done
-         $L seen:1 -- true & waiter=$!
+         alone seen:1 -- true & waiter=$!
          until {lockspan} locks --url {url} | grep -q wanted; do sleep 0.05; done
          {lockspan} top --url {url}; echo code-$?; kill $waiter $holder; wait"
     );
@@ -215,7 +217,7 @@ fn top_logs_in_where_there_are_users_and_tls() {
     let rights = "write = [\"*\"]\ninspect = [\"seen\"]";
     let text = format!("[users.ann]\npassword = \"{}\"\n{rights}\n", hash.trim());
     std::fs::write(&users, text).unwrap();
-    let mut command = Command::new(lockspan);
+    let mut command = common::lockspan();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh", "--users"]);
     command.arg(&users).arg("--tls-cert").arg(made.pem("server"));
     let mut server = Process::start_with_log(command.arg("--tls-key").arg(made.key("server")));
@@ -224,7 +226,11 @@ fn top_logs_in_where_there_are_users_and_tls() {
     let script = format!(
         "export TERM=xterm LOCKSPAN_URL=lockspans://ann@localhost:{port} LOCKSPAN_CA={} \
          LOCKSPAN_PASSWORD_FILE={}; stty rows 40 cols 150
-         {lockspan} run other:1 -- {lockspan} run seen:1 -- {lockspan} top; echo code-$?",
+         alone() {{ exec setsid {lockspan} run \"$@\" < /dev/null > /dev/null 2>&1; }}
+         alone other:1 -- sleep 1000 & one=$!
+         alone seen:1 -- sleep 1000 & two=$!
+         until [ $({lockspan} locks | grep -c seen:1) = 1 ]; do sleep 0.05; done
+         {lockspan} top; echo code-$?; kill $one $two; wait",
         made.pem("ca").display(),
         password.display()
     );
