@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use lockspan_server::readable;
 use lockspan_wire::Value;
 use serde_json::{Map, Value as Json, json};
 
@@ -63,6 +64,8 @@ fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Locked {
     pub(crate) name: String,
+    /// The name as it is, for the service.
+    pub(crate) key: Vec<u8>,
     pub(crate) state: String,
     pub(crate) holders: Vec<Claim>,
     pub(crate) waiters: Vec<Claim>,
@@ -77,6 +80,8 @@ pub(crate) struct Claim {
     pub(crate) mode: String,
     pub(crate) token: Option<String>,
     pub(crate) revoked: Option<String>,
+    /// How long it has been so, in milliseconds.
+    pub(crate) age_ms: u64,
 }
 
 pub(crate) fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
@@ -94,22 +99,22 @@ pub(crate) fn field(map: &Value, name: &str) -> Option<String> {
     }
 }
 
-/// Text as it is, unless it could do something to a terminal; other bytes are escaped.
-pub(crate) fn readable(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => bytes.escape_ascii().to_string(),
+/// A field that may have any bytes.
+pub(crate) fn bytes<'a>(map: &'a Value, name: &str) -> Option<&'a [u8]> {
+    match find(map, name)? {
+        Value::Bulk(bytes) => Some(bytes),
+        _ => None,
     }
 }
 
-fn find<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn find<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
     let Value::Map(pairs) = map else { return None };
     let is_it = |key: &Value| matches!(key, Value::Bulk(key) if key == name);
     pairs.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
 }
 
 impl Locked {
-    fn read(value: &Value) -> Option<Self> {
+    pub(crate) fn read(value: &Value) -> Option<Self> {
         let claims = |name| match find(value, name)? {
             Value::Array(claims) => claims.iter().map(Claim::read).collect(),
             _ => None,
@@ -117,6 +122,7 @@ impl Locked {
         let more = |name| field(value, name).map_or(Some(0), |count| count.parse().ok());
         Some(Self {
             name: field(value, "record")?,
+            key: bytes(value, "record")?.to_vec(),
             state: field(value, "state")?,
             holders: claims("holders")?,
             waiters: claims("waiters")?,
@@ -149,6 +155,7 @@ impl Claim {
             mode: field(value, "mode")?,
             token: field(value, "token"),
             revoked: field(value, "revoked"),
+            age_ms: field(value, "age-ms").and_then(|age| age.parse().ok()).unwrap_or(0),
         })
     }
 
@@ -266,13 +273,6 @@ mod tests {
         assert!(table(&records).contains("R 1, R 2, R 3, 1002 more"), "{}", table(&records));
         let json = records[0].to_json();
         assert_eq!((&json["more_waiters"], &json["more_holders"]), (&json!(1000), &Json::Null));
-    }
-
-    #[test]
-    fn names_are_shown_as_text_that_is_safe() {
-        assert_eq!(readable("straße:7".as_bytes()), "straße:7");
-        assert_eq!(readable(b"a:\x1b[2J"), r"a:\x1b[2J");
-        assert_eq!(readable(b"a:\xff"), r"a:\xff");
     }
 
     #[test]

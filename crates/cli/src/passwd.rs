@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
 
 use lockspan_server::users::hash_password;
+use nix::sys::signal::{SigSet, Signal, raise};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 
 use crate::exit::{Failure, SYSTEM, USAGE};
@@ -12,6 +13,7 @@ use crate::exit::{Failure, SYSTEM, USAGE};
 pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
     let system = |bad: io::Error| Failure::new(SYSTEM, format!("can't read a password: {bad}"));
     let password = if io::stdin().is_terminal() {
+        let _quiet = Quiet::begin().map_err(system)?;
         let first = ask("Password: ").map_err(system)?;
         if ask("Again: ").map_err(system)? != first {
             return Err(Failure::new(USAGE, "the two are not the same"));
@@ -53,19 +55,22 @@ fn ask(prompt: &str) -> io::Result<Vec<u8>> {
     let mut stderr = io::stderr();
     write!(stderr, "{prompt}")?;
     stderr.flush()?;
-    let _quiet = Quiet::begin()?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     writeln!(stderr)?;
     Ok(without_end(line.into_bytes()))
 }
 
-/// The terminal does not show what is typed.
+/// The terminal does not show what is typed. Whatever ends this, it does so again.
 struct Quiet(Termios);
+
+/// What a terminal or a person ends a program by.
+const ENDS: [Signal; 4] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT];
 
 impl Quiet {
     fn begin() -> io::Result<Self> {
         let before = termios::tcgetattr(io::stdin())?;
+        wait_for_the_end(before.clone())?;
         let mut quiet = before.clone();
         quiet.local_modes.remove(LocalModes::ECHO);
         termios::tcsetattr(io::stdin(), OptionalActions::Flush, &quiet)?;
@@ -75,7 +80,34 @@ impl Quiet {
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        // If it is gone, nobody types any more.
-        let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
+        restore(&self.0);
+        // One that has come meanwhile has its way now.
+        let _ = held().thread_unblock();
     }
+}
+
+fn restore(before: &Termios) {
+    // If it is gone, nobody types any more.
+    let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, before);
+}
+
+/// Signals that are held back meanwhile. Who stops us would find a terminal that shows nothing.
+fn held() -> SigSet {
+    ENDS.into_iter().chain([Signal::SIGTSTP]).collect()
+}
+
+/// A thread hears the signals that end us, and puts the terminal in order before they do.
+fn wait_for_the_end(before: Termios) -> io::Result<()> {
+    held().thread_block()?;
+    let ends: SigSet = ENDS.into_iter().collect();
+    std::thread::Builder::new().spawn(move || {
+        if let Ok(signal) = ends.wait() {
+            restore(&before);
+            // The shell's prompt is to begin a line.
+            let _ = writeln!(io::stderr());
+            let _ = ends.thread_unblock();
+            let _ = raise(signal);
+        }
+    })?;
+    Ok(())
 }

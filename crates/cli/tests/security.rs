@@ -5,7 +5,8 @@
 mod common;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -219,6 +220,75 @@ fn no_secret_is_in_the_log_and_none_is_inherited() {
     for (number, line) in log.iter().enumerate() {
         for secret in [right, wrong, typed, salt, token] {
             assert!(!line.contains(secret), "line {number} of the log has {secret}: {line}");
+        }
+    }
+}
+
+/// Asks the page for something; the whole answer.
+fn post(at: &str, path: &str, headers: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    let len = body.len();
+    let text = format!(
+        "POST {path} HTTP/1.1\r\nHost: {at}\r\nOrigin: http://{at}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {len}\r\n{headers}\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn what_operators_do_is_in_the_log_and_their_secrets_are_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = lockspan();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    command.args(["--log-level", "trace", "--data-dir"]).arg(dir.path());
+    let mut server = Process::start_with_log(&mut command);
+    let port = port_of(&server.line_with("listening on"));
+    let line = server.line_with("page and metrics on http://");
+    let at = line.split("http://").nth(1).unwrap().trim_end_matches('/').to_owned();
+    let url = format!("lockspan://127.0.0.1:{port}");
+    let mut held = lockspan();
+    held.args(["run", "--url", &url, "doc:1", "--", "sh", "-c", "echo held; exec sleep 1000"]);
+    let mut held = Process::start(&mut held);
+    held.line_with("held");
+    let listed = lockspan().args(["locks", "--json", "--url", &url]).output().unwrap();
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let session = listed["holders"][0]["session"].as_str().unwrap().to_owned();
+
+    let secret = fs::read_to_string(dir.path().join("operator.secret")).unwrap();
+    let secret = secret.trim();
+    let said = |password: &str| format!("{{\"user\":\"operator\",\"password\":\"{password}\"}}");
+    let wrong = "wrong-battery-2";
+    assert!(post(&at, "/api/login", "", &said(wrong)).starts_with("HTTP/1.1 403"));
+    let answer = post(&at, "/api/login", "", &said(secret));
+    let part = |from: &str, to: char| {
+        let rest = answer.split(from).nth(1).unwrap_or_else(|| panic!("{from}: {answer}"));
+        rest.split(to).next().unwrap().to_owned()
+    };
+    let (cookie, csrf) = (part("set-cookie: ", ';'), part("\"csrf\":\"", '"'));
+    let headers = format!("Cookie: {cookie}\r\nX-Lockspan-Csrf: {csrf}\r\n");
+    let end = format!("{{\"session\":\"{session}\"}}");
+    let ended = post(&at, "/api/end-session", &headers, &end);
+    assert!(ended.starts_with("HTTP/1.1 200"), "{ended}");
+    post(&at, "/api/logout", &headers, "{}");
+    server.signal(Signal::TERM);
+    let log = server.rest();
+    for words in [
+        &["audit: a login on the page was refused"][..],
+        &["audit: logged in on the page", "user=operator"],
+        &["audit: session is renewed no more", "user=operator", &format!("session={session}")],
+        &["audit: logged out of the page", "user=operator"],
+    ] {
+        let is_it = |line: &String| words.iter().all(|word| line.contains(word));
+        assert!(log.iter().any(is_it), "{words:?} is not in {log:#?}");
+    }
+    let id = cookie.split('=').nth(1).unwrap();
+    for (number, line) in log.iter().enumerate() {
+        for secret in [secret, wrong, id, &csrf] {
+            assert!(!line.contains(secret), "line {number} of the log has a secret: {line}");
         }
     }
 }

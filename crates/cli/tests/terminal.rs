@@ -1,4 +1,5 @@
-//! `lockspan run` on a terminal: who is in its foreground, and what its keys do.
+//! `lockspan run` on a terminal: who is in its foreground, and what its keys do. And `lockspan
+//! passwd`, which hides what is typed, and `lockspan top`.
 //!
 //! The terminal is a pseudo-terminal; `setsid --ctty` of util-linux makes it the controlling one.
 
@@ -11,8 +12,10 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::Instant;
 
 use common::{PATIENCE, Process, Service};
+use lockspan_tls::testing::Certificates;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Our end of a terminal, and everything that was shown on it.
@@ -26,14 +29,20 @@ struct Screen {
 impl Screen {
     /// Runs a script of bash on a new terminal; in it `$L` is a `lockspan run` of the service.
     fn start(service: &Service, script: &str) -> Self {
+        let run = format!("{} run --url {}", env!("CARGO_BIN_EXE_lockspan"), service.url());
+        let mut command = Command::new("setsid");
+        command.env("L", run);
+        Self::run(command, script)
+    }
+
+    /// Runs a script of bash on a new terminal; the command is `setsid`.
+    fn run(mut command: Command, script: &str) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = OpenOptions::new().read(true).write(true).open(name).unwrap();
-        let run = format!("{} run --url {}", env!("CARGO_BIN_EXE_lockspan"), service.url());
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", "--wait", "bash", "-c", script]).env("L", run);
+        command.args(["--ctty", "--wait", "bash", "-c", script]);
         command.stdin(theirs.try_clone().unwrap()).stderr(theirs.try_clone().unwrap());
         let keys = File::from(ours);
         let shown = pieces(keys.try_clone().unwrap());
@@ -53,6 +62,18 @@ impl Screen {
         self.text.drain(..end);
     }
 
+    /// Waits until `text` is to be seen on a screen that is drawn again and again.
+    fn watch(&mut self, text: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !drawn(&self.text).contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.shown.recv_timeout(left) {
+                Ok(piece) => self.text.push_str(&piece),
+                Err(why) => panic!("{text:?} is not seen ({why}) in\n{}", drawn(&self.text)),
+            }
+        }
+    }
+
     fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
@@ -62,13 +83,56 @@ fn pieces(mut from: File) -> Receiver<String> {
     let (send, shown) = channel();
     thread::spawn(move || {
         let mut some = [0; 1024];
+        let mut read = Vec::new();
         while let Ok(len @ 1..) = from.read(&mut some) {
-            if send.send(String::from_utf8_lossy(&some[..len]).into_owned()).is_err() {
+            read.extend_from_slice(&some[..len]);
+            // The rest of a letter may come with the next piece.
+            let whole = match std::str::from_utf8(&read) {
+                Err(bad) if bad.error_len().is_none() => bad.valid_up_to(),
+                _ => read.len(),
+            };
+            let piece: Vec<u8> = read.drain(..whole).collect();
+            if send.send(String::from_utf8_lossy(&piece).into_owned()).is_err() {
                 return;
             }
         }
     });
     shown
+}
+
+/// What a screen shows that was sent this: letters, places and clearing are understood, colours
+/// and all else are passed over.
+fn drawn(text: &str) -> String {
+    let (mut rows, mut at) = (vec![vec![' '; 150]; 40], (0, 0));
+    let mut rest = text.chars();
+    while let Some(letter) = rest.next() {
+        match letter {
+            '\x1b' if rest.as_str().starts_with('[') => {
+                let sequence: String =
+                    rest.as_str()[1..].chars().take_while(|c| *c < '@').collect();
+                let end = rest.nth(1 + sequence.len());
+                let mut numbers =
+                    sequence.split(';').map(|number| number.parse::<usize>().unwrap_or(1));
+                match end {
+                    Some('H') => {
+                        let row = numbers.next().unwrap_or(1);
+                        at = (row - 1, numbers.next().unwrap_or(1) - 1);
+                    }
+                    Some('J') => rows.iter_mut().for_each(|row| row.fill(' ')),
+                    _ => {}
+                }
+            }
+            '\r' => at.1 = 0,
+            '\n' => at.0 += 1,
+            letter => {
+                if let Some(cell) = rows.get_mut(at.0).and_then(|row| row.get_mut(at.1)) {
+                    *cell = letter;
+                }
+                at.1 += 1;
+            }
+        }
+    }
+    rows.into_iter().map(|row| row.into_iter().collect::<String>() + "\n").collect()
 }
 
 /// A line of `sh` that says whether its process group is the terminal's foreground.
@@ -89,6 +153,96 @@ fn the_command_has_the_terminal_and_we_get_it_back() {
     screen.see("code-0");
     screen.see("-yes");
     assert_eq!(screen.process.code(), 0);
+}
+
+/// Whatever ends `lockspan passwd`, the terminal shows again what is typed.
+#[test]
+fn a_password_that_is_not_given_leaves_the_terminal_as_it_was() {
+    let service = Service::start();
+    let lockspan = env!("CARGO_BIN_EXE_lockspan");
+    let script = format!(
+        "trap : INT; {lockspan} passwd; echo code-$?; stty -a
+         {lockspan} passwd; echo code-$?; stty -a"
+    );
+    let mut screen = Screen::start(&service, &script);
+    screen.see("Password: ");
+    screen.press("half\x03");
+    screen.see("code-130");
+    screen.see(" echo ");
+    screen.see("Password: ");
+    screen.press("all of it\n");
+    screen.see("Again: ");
+    screen.press("all of it\n");
+    screen.see("$argon2id$");
+    screen.see("code-0");
+    screen.see(" echo ");
+    assert!(!screen.text.contains("half") && !screen.text.contains("all of"), "{}", screen.text);
+}
+
+#[test]
+fn top_shows_what_is_held_who_waits_and_what_happened() {
+    let service = Service::start();
+    let (lockspan, url) = (env!("CARGO_BIN_EXE_lockspan"), service.url());
+    let script = format!(
+        "export TERM=xterm; stty rows 40 cols 150
+         alone() {{ exec setsid $L \"$@\" < /dev/null > /dev/null 2>&1; }}
+         alone seen:1 -- sleep 1000 & holder=$!
+         until {lockspan} locks --url {url} | grep -q seen:1; do sleep 0.05; done
+         alone seen:1 -- true & waiter=$!
+         until {lockspan} locks --url {url} | grep -q wanted; do sleep 0.05; done
+         {lockspan} top --url {url}; echo code-$?; kill $waiter $holder; wait"
+    );
+    let mut screen = Screen::start(&service, &script);
+    screen.watch("seen:1");
+    screen.watch("alone-wanted");
+    screen.watch("Waiting (1)");
+    screen.watch("Lately");
+    screen.press("2");
+    screen.watch("Sessions: 2 of all");
+    screen.press("3");
+    screen.watch("└─ seen:1: session");
+    screen.press("q");
+    screen.see("code-0");
+}
+
+#[test]
+fn top_logs_in_where_there_are_users_and_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = Certificates::make(dir.path());
+    let (users, password) = (dir.path().join("users.toml"), dir.path().join("password"));
+    std::fs::write(&password, "nna\n").unwrap();
+    let lockspan = env!("CARGO_BIN_EXE_lockspan");
+    let hash = Command::new(lockspan).arg("passwd").stdin(File::open(&password).unwrap()).output();
+    let hash = String::from_utf8(hash.unwrap().stdout).unwrap();
+    let rights = "write = [\"*\"]\ninspect = [\"seen\"]";
+    let text = format!("[users.ann]\npassword = \"{}\"\n{rights}\n", hash.trim());
+    std::fs::write(&users, text).unwrap();
+    let mut command = common::lockspan();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh", "--users"]);
+    command.arg(&users).arg("--tls-cert").arg(made.pem("server"));
+    let mut server = Process::start_with_log(command.arg("--tls-key").arg(made.key("server")));
+    let line = server.line_with("listening on 127.0.0.1:");
+    let port = line.split("127.0.0.1:").nth(1).unwrap().split(';').next().unwrap();
+    let script = format!(
+        "export TERM=xterm LOCKSPAN_URL=lockspans://ann@localhost:{port} LOCKSPAN_CA={} \
+         LOCKSPAN_PASSWORD_FILE={}; stty rows 40 cols 150
+         alone() {{ exec setsid {lockspan} run \"$@\" < /dev/null > /dev/null 2>&1; }}
+         alone other:1 -- sleep 1000 & one=$!
+         alone seen:1 -- sleep 1000 & two=$!
+         until [ $({lockspan} locks | grep -c seen:1) = 1 ]; do sleep 0.05; done
+         {lockspan} top; echo code-$?; kill $one $two; wait",
+        made.pem("ca").display(),
+        password.display()
+    );
+    let mut screen = Screen::run(Command::new("setsid"), &script);
+    // Only what the user may see, and their own sessions.
+    screen.watch("Records: 1 of all");
+    screen.watch("seen:1");
+    screen.press("2");
+    screen.watch("Sessions: 2 of all");
+    screen.watch("ann");
+    screen.press("q");
+    screen.see("code-0");
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub struct Config {
     /// The file of those who may log in, see [`users`](crate::users). Without it whoever can
     /// connect may do everything.
     pub users: Option<PathBuf>,
+    /// How many sessions one user may have; those that were there before a restart are let in
+    /// beyond it.
+    pub sessions_per_user: usize,
     /// How long a client may take to log in, where that is needed.
     pub login_within: Duration,
     /// Listens on addresses that other machines reach even without TLS and users.
@@ -65,6 +68,7 @@ impl Default for Config {
             stop_grace: Duration::from_secs(2),
             tls: None,
             users: None,
+            sessions_per_user: 25_000,
             login_within: Duration::from_secs(30),
             insecure: false,
         }

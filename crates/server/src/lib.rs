@@ -24,6 +24,7 @@
 //! | `net` | sockets, commands, replies |
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
+//! | `readable` | names for people |
 //! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ mod config;
 mod error;
 mod http;
 mod net;
+mod readable;
 mod server;
 mod service;
 mod stats;
@@ -44,6 +46,7 @@ use std::sync::{Mutex, MutexGuard};
 pub use config::{Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http};
 pub use error::StartError;
 pub use lockspan_tls::ServerFiles;
+pub use readable::readable;
 pub use server::{Server, threads};
 pub use stats::Stats;
 

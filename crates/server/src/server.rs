@@ -84,7 +84,8 @@ impl Server {
         let operators = http::operators::Operators::of(users.as_ref(), &config.data)?;
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
         let limits = config.protocol.clone();
-        let service = Service::new(limits, config.shards, draw()?, storage, remembered);
+        let mut service = Service::new(limits, config.shards, draw()?, storage, remembered);
+        service.sessions_per_user = config.sessions_per_user;
         let service = Arc::new(service);
         let writer = match opened {
             Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),

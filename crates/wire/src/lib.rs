@@ -24,7 +24,7 @@
 //! | `words` | the fields of a message, as bulk strings or as text; `read` is the way back |
 //! | `tell`, `event` | the messages between nodes and servers |
 //! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
-//! | `reply` | what they are answered |
+//! | `reply`, `seen` | what they are answered |
 //! | `attention` | when either end keeps looking for the next message |
 
 #![forbid(unsafe_code)]
@@ -38,6 +38,7 @@ mod hot;
 mod limits;
 mod read;
 pub mod reply;
+mod seen;
 mod tell;
 mod value;
 mod words;

@@ -9,6 +9,7 @@
 //! | `LS.CLOSE`, `LS.EVENTS`, `LS.REASSERT`, `LS.REASSERTED` | [`Value::OK`] |
 //! | `LS.INSPECT` | [`record`] |
 //! | `LS.LOCKS` | [`locks`] |
+//! | `LS.HISTORY`, `LS.WAITS` | [`history`], [`waits`] |
 //! | `LS.SESSIONS` | [`sessions`] |
 //! | `LS.SLOTS`, `CLUSTER SLOTS` | [`slots`], [`cluster_slots`] |
 //! | `HELLO`, `COMMAND` | [`hello`], [`command_info`] |
@@ -22,7 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Ticket, Token,
+    Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Tick, Ticket, Token,
 };
 
 use crate::limits::Protocol;
@@ -30,6 +31,7 @@ use crate::value::Value;
 use crate::words::{handoff_word, mode_word};
 
 pub use crate::command::catalog::command_info;
+pub use crate::seen::{Deadlock, history, waits};
 
 const SLOTS_PER_GROUP: i64 = SLOTS as i64 / lockspan_protocol::GROUPS as i64;
 
@@ -116,9 +118,10 @@ pub fn ended(something: bool) -> Value {
     Value::Int(something.into())
 }
 
-/// A record with those who hold it and wait for it; if there are more, how many.
+/// A record with those who hold it and wait for it, and since when; if there are more, how many.
 #[must_use]
-pub fn record(view: &RecordView) -> Value {
+pub fn record(view: &RecordView, now: Tick) -> Value {
+    let claim = |it: &ClaimView| claim(it, now);
     let slot = view.record.slot();
     let more = |name, count: usize| (count > 0).then(|| (name, Value::from(count as u64)));
     let more = [more("more-holders", view.more_holders), more("more-waiters", view.more_waiters)];
@@ -147,10 +150,11 @@ pub fn free_record(name: &Record) -> Value {
         more_holders: 0,
         more_waiters: 0,
     };
-    record(&view)
+    record(&view, Tick::ZERO)
 }
 
-fn claim(claim: &ClaimView) -> Value {
+fn claim(claim: &ClaimView, now: Tick) -> Value {
+    let age = ("age-ms", millis(now.since(claim.since)));
     let rest = [
         claim.token.map(|token| ("token", token.number().into())),
         claim.ticket.map(|ticket| ("ticket", ticket.number().into())),
@@ -163,16 +167,17 @@ fn claim(claim: &ClaimView) -> Value {
             ("mode", mode_word(claim.mode).into()),
         ]
         .into_iter()
-        .chain(rest.into_iter().flatten()),
+        .chain(rest.into_iter().flatten())
+        .chain([age]),
     )
 }
 
 /// A part of the records, and the cursor of the next part; 0 if this is the last.
 #[must_use]
-pub fn locks(next: u64, records: &[RecordView]) -> Value {
+pub fn locks(next: u64, records: &[RecordView], now: Tick) -> Value {
     Value::Array(vec![
         Value::bulk(next.to_string()),
-        Value::Array(records.iter().map(record).collect()),
+        Value::Array(records.iter().map(|it| record(it, now)).collect()),
     ])
 }
 
@@ -189,6 +194,10 @@ pub struct SessionView {
     pub handoff: Handoff,
     /// Connections that hear of its events.
     pub connections: usize,
+    /// Records that it holds or waits for.
+    pub records: usize,
+    /// Its lease is not extended any more.
+    pub ends: bool,
     /// Whose it is, where there are users.
     pub user: Option<Arc<str>>,
 }
@@ -205,8 +214,10 @@ pub fn sessions(views: &[SessionView]) -> Value {
                 ("left-ms", view.left.map_or(Value::Null, millis)),
                 ("handoff", handoff_word(view.handoff).into()),
                 ("connections", (view.connections as u64).into()),
+                ("records", (view.records as u64).into()),
             ]
             .into_iter()
+            .chain(view.ends.then_some(("ends", Value::Int(1))))
             .chain(user),
         )
     };
@@ -292,7 +303,7 @@ pub fn unsubscribed(channel: Option<Bytes>, count: usize) -> Value {
 }
 
 /// Whole milliseconds.
-fn millis(duration: Duration) -> Value {
+pub(crate) fn millis(duration: Duration) -> Value {
     Value::Int(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 

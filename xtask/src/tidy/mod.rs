@@ -8,6 +8,7 @@ mod edges;
 mod failures;
 mod forbid;
 mod includes;
+mod licences;
 mod links;
 mod readme;
 mod safety;
@@ -67,6 +68,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     }
     findings.extend(forbid::check(workspace)?);
     findings.extend(edges::check(workspace)?);
+    findings.extend(licences::check(workspace)?);
     findings.extend(readme::check(workspace)?);
     findings.extend(failures::check(workspace, &sources)?);
     for finding in &findings {

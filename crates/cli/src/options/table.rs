@@ -287,6 +287,14 @@ pub(crate) const TABLE: &[Spec] = &[
         set: |settings, text| count(&mut settings.config.protocol.sessions, text, MANY),
     },
     Spec {
+        name: "max-sessions-per-user",
+        kind: Kind::One,
+        value: "N",
+        default: "25000",
+        help: "Sessions of one user at a time, where there are users",
+        set: |settings, text| count(&mut settings.config.sessions_per_user, text, MANY),
+    },
+    Spec {
         name: "max-records",
         kind: Kind::One,
         value: "N",

@@ -1,12 +1,15 @@
 //! `lockspan top`: what is locked, live, in a terminal.
 //!
-//! One thread asks the service, [`look`]; this one reads keys and draws. [`screen`] is all that is
-//! seen, as a function of what is known and was pressed: it can be tried without a terminal.
+//! One thread asks the service, [`look`]; this one reads keys and draws. [`screen`] and [`draw`]
+//! are all that is seen, as a function of what is known and was pressed: it can be tried without
+//! a terminal. [`tree`] is who waits for whom.
 
+mod draw;
 mod look;
 mod screen;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -34,7 +37,7 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         Failure::new(UNAVAILABLE, "your own service does not run, so nothing is locked")
     })?;
     let mut screen = Screen::new(shown_url(&args.service.url), args.pattern.clone());
-    let looker = Looker::start(connection, args.every, screen.pattern());
+    let looker = Looker::start(connection, args.every, screen.want());
     let mut terminal = ratatui::try_init()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't use the terminal: {bad}")))?;
     let done = run(&mut terminal, &mut screen, &looker);
@@ -52,8 +55,9 @@ fn run(
     looker: &Looker,
 ) -> std::io::Result<()> {
     while !screen.is_over() {
-        while let Some(seen) = looker.seen() {
-            screen.take(seen);
+        while let Some(news) = looker.seen() {
+            screen.take(news);
+            looker.want(screen.want());
         }
         terminal.draw(|frame| screen.draw(frame))?;
         if event::poll(GLANCE)?
@@ -61,7 +65,7 @@ fn run(
             && key.kind == KeyEventKind::Press
         {
             screen.press(key);
-            looker.want(screen.pattern());
+            looker.want(screen.want());
         }
     }
     Ok(())

@@ -7,19 +7,22 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::look::{Counts, Seen, Session, counts};
+use super::look::{Counts, Deadlock, Happened, News, Seen, Session, counts, happenings, waits};
 use super::screen::Screen;
+use super::tree;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::locks::{Claim, Locked};
 
 fn claim(session: &str, mode: &str, token: Option<&str>) -> Claim {
     let owned = |text: &str| text.to_owned();
-    Claim { session: owned(session), mode: owned(mode), token: token.map(owned), revoked: None }
+    let token = token.map(owned);
+    Claim { session: owned(session), mode: owned(mode), token, revoked: None, age_ms: 4200 }
 }
 
 fn locked(name: &str, state: &str, waiters: usize) -> Locked {
     Locked {
         name: name.to_owned(),
+        key: name.as_bytes().to_vec(),
         state: state.to_owned(),
         holders: vec![claim("4711", "W", Some("1099511627777"))],
         waiters: (0..waiters).map(|at| claim(&at.to_string(), "R", None)).collect(),
@@ -31,10 +34,14 @@ fn locked(name: &str, state: &str, waiters: usize) -> Locked {
 fn seen(grants: u64, at: Instant) -> Seen {
     let session = |id: &str, left_ms| Session {
         id: id.to_owned(),
+        user: if left_ms > 1000 { "ann".to_owned() } else { String::new() },
         lease_ms: 10_000,
         left_ms,
         connections: 1,
+        records: 3,
+        ends: left_ms < 1000,
     };
+    let text = |text: &str| text.to_owned();
     Seen {
         at: Some(at),
         records: vec![
@@ -45,14 +52,27 @@ fn seen(grants: u64, at: Instant) -> Seen {
         more: false,
         sessions: vec![session("4711", 9000), session("9", 500)],
         counts: Counts { grants, records: 3, sessions: 2, ..Counts::default() },
+        wanted: vec![locked("order:7", "alone-wanted", 6), locked("order:8", "alone-wanted", 1)],
+        deadlocks: vec![Deadlock {
+            age_ms: 61_000,
+            session: text("9"),
+            record: text("account:a"),
+            owners: vec![text("7"), text("8")],
+        }],
+        history: vec![Happened {
+            age_ms: 1500,
+            session: text("4711"),
+            what: text("granted"),
+            more: vec![text("W"), text("token 1099511627777")],
+        }],
     }
 }
 
 fn screen() -> Screen {
     let mut screen = Screen::new("lockspan://127.0.0.1:7420".to_owned(), None);
     let now = Instant::now();
-    screen.take(Ok(seen(100, now)));
-    screen.take(Ok(seen(600, now + Duration::from_secs(2))));
+    screen.take(Ok(News::All(seen(100, now))));
+    screen.take(Ok(News::All(seen(600, now + Duration::from_secs(2)))));
     screen
 }
 
@@ -78,15 +98,17 @@ fn names(screen: &mut Screen) -> Vec<String> {
 
 #[test]
 fn the_screen_shows_rates_records_and_who_is_chosen() {
-    let lines = shown(&mut screen(), 110, 24);
+    let lines = shown(&mut screen(), 160, 24);
     assert!(lines[0].starts_with("lockspan lockspan://127.0.0.1:7420"), "{lines:#?}");
     assert!(lines[1].contains("3 records  2 sessions"), "{lines:#?}");
     assert!(lines[1].contains("per second: 250 grants"), "{lines:#?}");
     assert!(lines[2].contains("Records: 3 of all, by waiters ▼"), "{lines:#?}");
     assert!(lines[4].contains("order:7") && lines[4].contains("alone-wanted"), "{lines:#?}");
     let whole = lines.join("\n");
-    assert!(whole.contains("Waiting (6)") && whole.contains("and 2 more"), "{whole}");
-    assert!(whole.contains("W 4711 token 1099511627777"), "{whole}");
+    assert!(whole.contains("Waiting (6)") && whole.contains(" 4.2 s R 5"), "{whole}");
+    assert!(whole.contains(" 4.2 s W 4711 token 1099511627777"), "{whole}");
+    assert!(whole.contains("1.5 s ago: granted 4711, W, token 1099511627777"), "{whole}");
+    assert!(lines[3].contains("HELD FOR") && lines[4].contains("4.2 s"), "{lines:#?}");
 }
 
 #[test]
@@ -96,8 +118,9 @@ fn records_are_sorted_and_reversed() {
     press(&mut screen, KeyCode::Char('r'));
     assert_eq!(names(&mut screen), ["invoice:42", "order:8", "order:7"]);
     press(&mut screen, KeyCode::Char('r'));
-    press(&mut screen, KeyCode::Char('s'));
-    press(&mut screen, KeyCode::Char('s'));
+    for _ in 0..3 {
+        press(&mut screen, KeyCode::Char('s'));
+    }
     assert_eq!(names(&mut screen), ["invoice:42", "order:7", "order:8"]);
 }
 
@@ -112,13 +135,13 @@ fn a_filter_is_written_taken_and_dropped() {
     press(&mut screen, KeyCode::Backspace);
     let last = shown(&mut screen, 80, 20).pop().unwrap();
     assert!(last.starts_with("filter: q_"), "{last}");
-    assert_eq!(screen.pattern(), None, "not yet");
+    assert_eq!(screen.want().pattern, None, "not yet");
     press(&mut screen, KeyCode::Enter);
-    assert_eq!(screen.pattern().as_deref(), Some("*q*"));
+    assert_eq!(screen.want().pattern.as_deref(), Some("*q*"));
     press(&mut screen, KeyCode::Char('/'));
     press(&mut screen, KeyCode::Char('*'));
     press(&mut screen, KeyCode::Esc);
-    assert_eq!(screen.pattern().as_deref(), Some("*q*"), "it is as it was");
+    assert_eq!(screen.want().pattern.as_deref(), Some("*q*"), "it is as it was");
     assert!(!screen.is_over());
 }
 
@@ -126,20 +149,85 @@ fn a_filter_is_written_taken_and_dropped() {
 fn sessions_have_a_list_of_their_own() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Tab);
-    let lines = shown(&mut screen, 80, 20);
+    let lines = shown(&mut screen, 100, 24);
     assert!(lines[2].contains("Sessions: 2 of all, by id"), "{lines:#?}");
-    assert!(lines[4].contains('9') && lines[4].contains("0.5 s"), "{lines:#?}");
-    assert!(lines[5].contains("4711") && lines[5].contains("9.0 s"), "{lines:#?}");
+    for word in ["9", "10 s", "500 ms", "3", "ends: not renewed"] {
+        assert!(lines[4].contains(word), "{word}: {lines:#?}");
+    }
+    for word in ["4711", "ann", "9.0 s", "open"] {
+        assert!(lines[5].contains(word), "{word}: {lines:#?}");
+    }
+    // What it has is below.
+    press(&mut screen, KeyCode::Down);
+    let whole = shown(&mut screen, 100, 24).join("\n");
+    assert!(whole.contains("Session 4711: 3 records"), "{whole}");
+    assert!(whole.contains("invoice:42: holds it, W, 4.2 s, token 1099511627777"), "{whole}");
+    press(&mut screen, KeyCode::Char('/'));
+    for letter in "an".chars() {
+        press(&mut screen, KeyCode::Char(letter));
+    }
+    press(&mut screen, KeyCode::Enter);
+    let lines = shown(&mut screen, 100, 24);
+    assert!(lines[2].contains("Sessions: 1 of an"), "{lines:#?}");
+    assert_eq!(screen.want().pattern, None, "records are not concerned");
+}
+
+#[test]
+fn who_waits_for_whom_is_a_tree() {
+    let mut screen = screen();
+    press(&mut screen, KeyCode::Char('3'));
+    let whole = shown(&mut screen, 100, 24).join("\n");
+    for line in [
+        "session 4711",
+        "├─ order:7: session 0 waits, R, 4.2 s",
+        "└─ order:8: session 0 waits, R, 4.2 s",
+        "Deadlocks that were refused: 1",
+        "61 s ago: account:a to session 9; owners 7 → 8 → 7",
+    ] {
+        assert!(whole.contains(line), "{line}: {whole}");
+    }
+    // Two that wait for each other: each is told of once.
+    let record = |name: &str, holder: &str, waiter: &str| Locked {
+        holders: vec![claim(holder, "W", None)],
+        waiters: vec![claim(waiter, "W", None)],
+        ..locked(name, "alone-wanted", 0)
+    };
+    let lines = tree::lines(&[record("a:1", "1", "2"), record("b:1", "2", "1")]);
+    assert_eq!(
+        lines,
+        [
+            "session 1",
+            "└─ a:1: session 2 waits, W, 4.2 s",
+            "   └─ b:1: session 1 waits, W, 4.2 s  (see above)",
+        ]
+    );
+    let long: Vec<_> =
+        (0..50).map(|at| record("a:1", &at.to_string(), &(at + 1).to_string())).collect();
+    let lines = tree::lines(&long);
+    assert!(lines[0] == "session 0" && lines.iter().any(|it| it.ends_with("...")), "{lines:#?}");
+    assert!(lines.len() < 100, "{lines:#?}");
+}
+
+#[test]
+fn a_record_that_is_chosen_is_asked_for() {
+    let mut screen = screen();
+    assert_eq!(screen.want().chosen.as_deref(), Some(&b"order:7"[..]));
+    press(&mut screen, KeyCode::Down);
+    assert_eq!(screen.want().chosen.as_deref(), Some(&b"order:8"[..]));
+    screen.take(Ok(News::History(Vec::new())));
+    assert!(shown(&mut screen, 160, 24).join("\n").contains("nothing that is remembered"));
+    press(&mut screen, KeyCode::Tab);
+    assert_eq!(screen.want().chosen, None);
 }
 
 #[test]
 fn help_covers_the_screen_until_a_key_is_pressed() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('?'));
-    assert!(shown(&mut screen, 80, 24).join("\n").contains("filter records by name"));
+    assert!(shown(&mut screen, 80, 24).join("\n").contains("Records by name"));
     press(&mut screen, KeyCode::Char('q'));
     assert!(!screen.is_over(), "that key closed the help");
-    assert!(!shown(&mut screen, 80, 24).join("\n").contains("filter records by name"));
+    assert!(!shown(&mut screen, 80, 24).join("\n").contains("Records by name"));
     press(&mut screen, KeyCode::Char('q'));
     assert!(screen.is_over());
 }
@@ -148,11 +236,11 @@ fn help_covers_the_screen_until_a_key_is_pressed() {
 fn a_pause_keeps_what_is_shown() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('p'));
-    screen.take(Ok(Seen::default()));
+    screen.take(Ok(News::All(Seen::default())));
     assert_eq!(names(&mut screen).len(), 3);
     assert!(shown(&mut screen, 80, 20)[0].contains("[paused]"));
     press(&mut screen, KeyCode::Char('p'));
-    screen.take(Ok(Seen::default()));
+    screen.take(Ok(News::All(Seen::default())));
     assert_eq!(names(&mut screen).len(), 0);
 }
 
@@ -160,7 +248,8 @@ fn a_pause_keeps_what_is_shown() {
 fn any_size_can_be_drawn() {
     let mut screen = screen();
     for (width, height) in [(1, 1), (10, 3), (20, 5), (40, 8), (300, 100)] {
-        for code in [KeyCode::Char('?'), KeyCode::Tab, KeyCode::Tab, KeyCode::End, KeyCode::PageUp]
+        for code in
+            [KeyCode::Char('?'), KeyCode::Char('x'), KeyCode::Tab, KeyCode::End, KeyCode::PageUp]
         {
             press(&mut screen, code);
             shown(&mut screen, width, height);
@@ -184,4 +273,36 @@ fn what_info_tells_is_read() {
     assert_eq!((read.connections, read.sessions, read.deadlocks, read.recovering), (2, 3, 8, true));
     assert_eq!(counts(&Value::bulk("nothing")), None);
     assert_eq!(counts(&Value::Null), None);
+}
+
+#[test]
+fn what_happened_and_who_waits_is_read() {
+    let happened = Value::map([
+        ("age-ms", Value::Int(1500)),
+        ("session", u64::MAX.into()),
+        ("what", "handed-over".into()),
+        ("mode", "W".into()),
+        ("token", Value::Int(7)),
+        ("waited-ms", Value::Int(20)),
+    ]);
+    let read = happenings(&Value::Array(vec![happened])).unwrap();
+    assert_eq!(read[0].session, u64::MAX.to_string());
+    assert_eq!(read[0].more, ["W", "token 7", "waited 20 ms"]);
+    let deadlock = Value::map([
+        ("age-ms", Value::Int(5)),
+        ("session", Value::Int(1)),
+        ("record", "a:1".into()),
+        ("owners", Value::Array(vec![Value::Int(1), u64::MAX.into()])),
+    ]);
+    let reply = Value::map([
+        ("records", Value::Array(Vec::new())),
+        ("owners", Value::Array(Vec::new())),
+        ("deadlocks", Value::Array(vec![deadlock])),
+    ]);
+    let (records, deadlocks) = waits(&reply).unwrap();
+    assert!(records.is_empty());
+    assert_eq!(deadlocks[0].owners, ["1".to_owned(), u64::MAX.to_string()]);
+    for odd in [Value::Null, Value::Array(vec![Value::Null])] {
+        assert_eq!((happenings(&odd), waits(&odd)), (None, None));
+    }
 }

@@ -17,7 +17,8 @@ impl Server {
     /// Starts the binary with its data in `dir`.
     pub(crate) fn start(dir: &Path) -> Self {
         let mut command = lockspan();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(dir);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--data-dir"]);
+        command.arg(dir);
         let mut process = Process::start_with_log(&mut command);
         let line = process.line_with("; data in ");
         let port = line

@@ -1,5 +1,5 @@
 //! What an operator does: log in and out, end a session, take back a record. Each leaves a line in
-//! the log, with the target `audit`.
+//! the log that says `audit:`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,10 @@ use crate::service::Work;
 const ASKED_FOR: Duration = Duration::from_secs(30);
 
 /// Who is logged in, and how one does.
-pub(super) fn who(site: &Site, headers: &HeaderMap) -> Value {
+pub(super) fn who(site: &Site, login: Option<&Login>) -> Value {
     let how = site.operators.how();
-    let mut value = match site.login(headers) {
-        Some(Login { user, csrf, may_act, .. }) => {
-            json!({ "user": user, "csrf": csrf, "may_act": may_act })
-        }
+    let mut value = match login {
+        Some(Login { user, may_act, .. }) => json!({ "user": user, "may_act": may_act }),
         None => json!({ "user": null }),
     };
     value["can_log_in"] = json!(how.is_ok());
@@ -51,6 +49,8 @@ pub(super) async fn act(
     match path {
         "/api/login" => {
             let (cookie, login) = site.log_in(word("user")?, word("password")?).await?;
+            // Who was logged in here is not any more.
+            site.log_out(headers);
             let value = json!({ "user": login.user, "csrf": login.csrf, "may_act": login.may_act });
             Ok(with_cookie(&value, &cookie))
         }
@@ -98,7 +98,7 @@ fn end_session(
         target: "audit",
         user = %name(&login.user),
         session = id.0,
-        "page: session is renewed no more; it ends within {left:?}"
+        "audit: session is renewed no more; it ends within {left:?}"
     );
     let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "session": id.0.to_string(), "left": millis })))
@@ -128,14 +128,14 @@ fn take_back(
         target: "audit",
         user = %name(&login.user),
         record = %shown::readable(record.as_bytes()),
-        "page: the record is taken back; its holder has {ASKED_FOR:?}"
+        "audit: the record is taken back; its holder has {ASKED_FOR:?}"
     );
     let shared = Arc::clone(&site.shared);
     tokio::spawn(async move {
         let name = shown::readable(record.as_bytes());
         let got = shared.service.take_back(SessionId(drawn), record, ASKED_FOR).await;
         let end = if got { "was given back" } else { "was not given back in time" };
-        tracing::info!(target: "audit", record = %name, "page: the record {end}");
+        tracing::info!(target: "audit", record = %name, "audit: the record {end}");
     });
     let millis = u64::try_from(ASKED_FOR.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "asked": millis })))

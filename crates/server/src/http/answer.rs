@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -28,11 +28,16 @@ const FILES: &[(&str, &str, &str)] = &[
 
 pub(super) async fn answer(site: &Arc<Site>, request: Request<Incoming>) -> Response<Content> {
     let is_api = request.uri().path().starts_with("/api/");
-    match route(site, request).await {
+    let mut response = match route(site, request).await {
         Ok(response) => response,
         Err((status, why)) if is_api => refusal(status, &why),
         Err((status, why)) => sentence(status, &why),
+    };
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let methods = if is_api { "GET, HEAD, POST" } else { "GET, HEAD" };
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     }
+    response
 }
 
 async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Refused> {
@@ -50,12 +55,12 @@ async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<
     if let Some((_, kind, content)) = FILES.iter().find(|(known, ..)| *known == path) {
         return Ok(text(StatusCode::OK, kind, *content));
     }
-    let login = site.login(&head.headers);
+    let query = Query::read(head.uri.query());
+    let login = site.login(&head.headers, &query);
     let may_look = login.is_some() || !site.operators.look_needs_login();
     let look = || {
         may_look.then_some(()).ok_or_else(|| (StatusCode::UNAUTHORIZED, "log in first".to_owned()))
     };
-    let query = Query::read(head.uri.query());
     match path {
         "/healthz" => Ok(sentence(StatusCode::OK, "ok")),
         "/readyz" => Ok(match site.readiness() {
@@ -63,7 +68,7 @@ async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<
             Err(why) => sentence(StatusCode::SERVICE_UNAVAILABLE, why),
         }),
         "/metrics" => Ok(text(StatusCode::OK, prometheus::KIND, metrics::text(site))),
-        "/api/who" => Ok(as_json(StatusCode::OK, &actions::who(site, &head.headers))),
+        "/api/who" => Ok(as_json(StatusCode::OK, &actions::who(site, login.as_ref()))),
         "/api/view" => {
             look()?;
             Ok(as_json(StatusCode::OK, &api::view(site, &query).await?))
@@ -75,7 +80,7 @@ async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<
         }
         "/api/live" => {
             look()?;
-            live::stream(site, query).await
+            live::stream(site, query, login).await
         }
         _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
     }

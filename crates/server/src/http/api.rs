@@ -1,8 +1,8 @@
 //! What the page may look at: one function for a question and for its live stream.
 
 use hyper::StatusCode;
-use lockspan_protocol::Record;
 use lockspan_protocol::server::table::RecordView;
+use lockspan_protocol::{Record, SessionId};
 use serde_json::{Value, json};
 
 use super::guard::Refused;
@@ -15,6 +15,9 @@ use crate::service::SessionSeen;
 /// Records or sessions of a page, usually and at most.
 const USUAL: usize = 50;
 const MOST: usize = 200;
+
+/// Sessions that are looked at while nobody can open one.
+const SESSIONS: usize = 500;
 
 /// Holders and waiters of a record in a list; alone it shows more.
 const CLAIMS_IN_LIST: usize = 6;
@@ -31,7 +34,7 @@ pub(super) async fn view(site: &Site, query: &Query) -> Result<Value, Refused> {
     match query.bytes("view") {
         Some(b"records") => records(site, query).await,
         Some(b"record") => record(site, query),
-        Some(b"sessions") => sessions(site, query),
+        Some(b"sessions") => sessions(site, query).await,
         Some(b"session") => session(site, query),
         Some(b"graph") => Ok(graph::shown(site)),
         _ => {
@@ -44,17 +47,23 @@ pub(super) async fn view(site: &Site, query: &Query) -> Result<Value, Refused> {
 async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
     let service = &site.shared.service;
     let count = query.count(USUAL, MOST)?;
-    let pattern = query.bytes("match").map(pattern);
-    let liked =
-        |record: &Record| pattern.as_ref().is_none_or(|it| glob::fits(it, record.as_bytes()));
+    let pattern = pattern(query)?;
     let total = service.stats().records;
     if query.bytes("only") == Some(b"waiting") {
         let mut views = service.wanted(4 * MOST, CLAIMS_IN_LIST);
-        views.retain(|view| liked(&view.record));
+        let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| glob::fits(it, name));
+        views.retain(|view| liked(view.record.as_bytes()));
         views.sort_by_key(|view| std::cmp::Reverse(view.waiters.len() + view.more_waiters));
+        let is_cut = views.len() > count;
         views.truncate(count);
-        return Ok(list(&views, None, total));
+        let mut value = list(&views, None, total);
+        value["cut"] = json!(is_cut);
+        return Ok(value);
     }
+    let _turn = match pattern {
+        Some(_) => site.searches.acquire().await.ok(),
+        None => None,
+    };
     let mut cursor = Some(query.number("from")?.unwrap_or(0));
     let (mut views, mut looked) = (Vec::new(), 0);
     while let Some(from) = cursor
@@ -62,7 +71,7 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
         && looked < PLACES
     {
         let left = count - views.len();
-        let part = service.search(from, left, CLAIMS_IN_LIST, liked);
+        let part = service.search(from, left, CLAIMS_IN_LIST, pattern.as_deref());
         looked += part.looked;
         cursor = part.next;
         views.extend(part.views);
@@ -82,11 +91,17 @@ fn list(views: &[RecordView], next: Option<u64>, total: u64) -> Value {
 
 /// What a person writes into a search field: a pattern if it has a star or a question mark,
 /// otherwise a part of a name.
-fn pattern(text: &[u8]) -> Vec<u8> {
-    if text.iter().any(|byte| b"*?".contains(byte)) {
-        return text.to_vec();
+fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
+    let Some(text) = query.bytes("match") else { return Ok(None) };
+    if text.len() > Record::LEN_MAX {
+        let (said, most) = (text.len(), Record::LEN_MAX);
+        let why = format!("match: it has {said} bytes, and no name has more than {most}");
+        return Err((StatusCode::BAD_REQUEST, why));
     }
-    [b"*", text, b"*"].concat()
+    if text.iter().any(|byte| b"*?".contains(byte)) {
+        return Ok(Some(text.to_vec()));
+    }
+    Ok(Some([b"*", text, b"*"].concat()))
 }
 
 fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
@@ -127,15 +142,29 @@ fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
     Ok(value)
 }
 
-fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
+async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
     let count = query.count(USUAL, MOST)?;
-    let after = query.number("after")?.map(lockspan_protocol::SessionId);
+    let mut after = query.number("after")?.map(SessionId);
+    let pattern = pattern(query)?;
     let service = &site.shared.service;
-    let mut seen = service.sessions_seen(after, count + 1);
+    let mut seen = Vec::new();
+    loop {
+        let part = service.sessions_seen(after, SESSIONS);
+        let is_last = part.len() < SESSIONS;
+        after = part.last().map(|it| it.view.session);
+        seen.extend(part.into_iter().filter(|it| is_liked(site, it, pattern.as_deref())));
+        if is_last || seen.len() > count {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
     let next = (seen.len() > count).then(|| {
         seen.truncate(count);
         seen.last().map(|it| it.view.session.0.to_string())
     });
+    for one in &mut seen {
+        one.claims = service.claims_of(one.view.session, 0).0;
+    }
     Ok(json!({
         "sessions": seen.iter().map(|seen| one_session(site, seen)).collect::<Vec<_>>(),
         "next": next.flatten(),
@@ -149,6 +178,16 @@ fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
     some.filter_map(|&id| site.shared.peers.title(id)).collect()
 }
 
+/// Sessions are found by their ids, their users and their clients.
+fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&[u8]>) -> bool {
+    pattern.is_none_or(|pattern| {
+        let fits = |text: &str| glob::fits(pattern, text.as_bytes());
+        fits(&seen.view.session.0.to_string())
+            || seen.user.as_deref().is_some_and(fits)
+            || clients(site, seen).iter().any(|client| fits(client))
+    })
+}
+
 fn one_session(site: &Site, seen: &SessionSeen) -> Value {
     json!({
         "session": seen.view.session.0.to_string(),
@@ -157,6 +196,7 @@ fn one_session(site: &Site, seen: &SessionSeen) -> Value {
         "recovers": seen.view.recovers,
         "last": seen.view.last,
         "clients": clients(site, seen),
+        "user": seen.user.as_deref(),
         "claims": seen.claims,
     })
 }
@@ -182,12 +222,20 @@ fn session(site: &Site, query: &Query) -> Result<Value, Refused> {
 
 #[cfg(test)]
 mod tests {
-    use super::pattern;
+    use super::*;
 
     #[test]
     fn a_part_of_a_name_is_enough() {
-        assert_eq!(pattern(b"oic"), b"*oic*");
-        assert_eq!(pattern(b"inv*"), b"inv*");
-        assert_eq!(pattern(b"a?c"), b"a?c");
+        for (text, expected) in [
+            ("match=oic", &b"*oic*"[..]),
+            ("match=inv*", b"inv*"),
+            ("match=a%3fc", b"a?c"),
+            ("match=%ff", b"*\xff*"),
+        ] {
+            assert_eq!(pattern(&Query::read(Some(text))).unwrap().unwrap(), expected);
+        }
+        assert_eq!(pattern(&Query::read(Some("match="))), Ok(None));
+        let long = format!("match={}", "x".repeat(513));
+        assert!(pattern(&Query::read(Some(&long))).unwrap_err().1.contains("513 bytes"));
     }
 }

@@ -21,6 +21,12 @@ pub(super) fn check<B>(site: &Site, request: &Request<B>) -> Result<(), Refused>
         let why = format!("this is {}, and not {host:?}: write that address", hosts[0]);
         return Err((StatusCode::MISDIRECTED_REQUEST, why));
     }
+    // A request may name the whole address, as for a proxy: then that is what it is for.
+    let named = request.uri().authority().map(|named| named.as_str());
+    if named.is_some_and(|named| host != Some(named)) {
+        let why = "the address is of another host than Host".to_owned();
+        return Err((StatusCode::BAD_REQUEST, why));
+    }
     let is_ours = |origin: &str| {
         let host = origin.strip_prefix("http://");
         host.is_some_and(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host)))

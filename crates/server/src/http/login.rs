@@ -1,4 +1,8 @@
 //! Who has logged in: a cookie that scripts can't read, and a token that other pages can't.
+//!
+//! Neither is enough alone. A browser sends the cookies of a host to all its ports, so a server of
+//! somebody else on this machine may get to see ours; the token is told once, to the page that
+//! logs in, and pages of other ports don't get at what it keeps.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -11,6 +15,7 @@ use subtle::ConstantTimeEq as _;
 use super::Site;
 use super::guard::{Refused, one};
 use super::operators::Denied;
+use super::query::Query;
 
 /// How long a login lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(3600);
@@ -38,12 +43,19 @@ pub(super) struct Login {
     pub(super) user: String,
     pub(super) csrf: String,
     pub(super) may_act: bool,
+    id: String,
     until: Instant,
 }
 
 impl std::fmt::Debug for Login {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Login").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
+impl Login {
+    fn has_token(&self, token: &[u8]) -> bool {
+        token.ct_eq(self.csrf.as_bytes()).into()
     }
 }
 
@@ -59,16 +71,21 @@ impl Site {
         user: &str,
         password: &str,
     ) -> Result<(String, Login), Refused> {
-        self.logins.check_attempts()?;
+        let counts = self.operators.needs_counting();
+        if counts {
+            self.logins.check_attempts()?;
+        }
         let checked = self.operators.check(self.at.ip(), user, password).await;
         let rights = checked.map_err(|Denied(why)| {
-            crate::lock(&self.logins.failed).push_back(Instant::now());
-            tracing::warn!(target: "audit", "page: a login was refused");
+            if counts {
+                crate::lock(&self.logins.failed).push_back(Instant::now());
+            }
+            tracing::warn!(target: "audit", "audit: a login on the page was refused");
             (StatusCode::FORBIDDEN, why)
         })?;
         let (id, csrf) = (draw()?, draw()?);
         let until = Instant::now() + LASTS;
-        let login = Login { user: user.to_owned(), csrf, may_act: rights.act, until };
+        let login = Login { user: user.to_owned(), csrf, may_act: rights.act, id, until };
         let mut known = crate::lock(&self.logins.known);
         known.retain(|_, login| login.until > Instant::now());
         if known.len() >= MOST
@@ -77,41 +94,58 @@ impl Site {
             let oldest = oldest.0.clone();
             known.remove(&oldest);
         }
-        known.insert(id.clone(), login.clone());
-        tracing::info!(target: "audit", user = %shown(user), "page: logged in");
+        known.insert(login.id.clone(), login.clone());
+        tracing::info!(target: "audit", user = %shown(user), "audit: logged in on the page");
         let (name, age) = (self.cookie_name(), LASTS.as_secs());
-        let cookie = format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}");
+        let cookie =
+            format!("{name}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}", login.id);
         Ok((cookie, login))
     }
 
-    /// The login of a request.
-    pub(super) fn login(&self, headers: &HeaderMap) -> Option<Login> {
+    /// The login of a request: the token is in a header, or in the address, since a browser lets
+    /// nobody add headers to a request for events.
+    pub(super) fn login(&self, headers: &HeaderMap, query: &Query) -> Option<Login> {
+        let token = query.bytes("token").or_else(|| Some(one(headers, CSRF).ok()??.as_bytes()))?;
+        self.by_cookie(headers).filter(|login| login.has_token(token))
+    }
+
+    fn by_cookie(&self, headers: &HeaderMap) -> Option<Login> {
         let id = self.cookie(headers)?;
         let known = crate::lock(&self.logins.known);
         known.get(&id).filter(|login| login.until > Instant::now()).cloned()
     }
 
+    /// Whether it is not over: by its time, or by a logout.
+    pub(super) fn stands(&self, login: &Login) -> bool {
+        let known = crate::lock(&self.logins.known);
+        known.get(&login.id).is_some_and(|login| login.until > Instant::now())
+    }
+
     /// Ends it; the cookie to set.
     pub(super) fn log_out(&self, headers: &HeaderMap) -> String {
-        if let Some(id) = self.cookie(headers) {
-            crate::lock(&self.logins.known).remove(&id);
+        let id = self.cookie(headers);
+        let known = id.and_then(|id| crate::lock(&self.logins.known).remove(&id));
+        if let Some(Login { user, .. }) = known {
+            tracing::info!(target: "audit", user = %shown(&user), "audit: logged out of the page");
         }
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie_name())
     }
 
     /// Who acts, if they may: logged in, and by the page's own script.
     pub(super) fn actor(&self, headers: &HeaderMap) -> Result<Login, Refused> {
-        let login = self.login(headers).ok_or_else(|| {
+        let login = self.by_cookie(headers).ok_or_else(|| {
             let why = self.operators.how().err();
             (StatusCode::UNAUTHORIZED, why.unwrap_or_else(|| "log in first".to_owned()))
         })?;
         let csrf = one(headers, CSRF)?.unwrap_or_default();
-        if !bool::from(csrf.as_bytes().ct_eq(login.csrf.as_bytes())) {
-            let why = "the page's token is missing or wrong: load the page again".to_owned();
+        if !login.has_token(csrf.as_bytes()) {
+            let why = "the page's token is missing or wrong: log in again".to_owned();
             return Err((StatusCode::FORBIDDEN, why));
         }
         if !login.may_act {
-            let why = format!("the user {} may look, but not act", shown(&login.user));
+            let user = shown(&login.user);
+            tracing::warn!(target: "audit", user = %user, "audit: may look, and wanted to act");
+            let why = format!("the user {user} may look, but not act");
             return Err((StatusCode::FORBIDDEN, why));
         }
         Ok(login)

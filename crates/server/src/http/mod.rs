@@ -21,6 +21,7 @@ mod live;
 mod login;
 mod metrics;
 pub(crate) mod operators;
+mod patient;
 mod prometheus;
 mod query;
 mod samples;
@@ -43,6 +44,7 @@ use crate::error::StartError;
 use crate::net::Shared;
 use login::Logins;
 use operators::Operators;
+use patient::Patient;
 use samples::Samples;
 
 /// Connections at a time. A page has up to six.
@@ -53,6 +55,9 @@ const LIVE: usize = 64;
 
 /// How long a request may take to come.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a browser may take to read a part of an answer.
+const STUCK: Duration = Duration::from_secs(20);
 
 /// The longest head of a request.
 const HEAD: usize = 16 << 10;
@@ -66,6 +71,8 @@ pub(crate) struct Site {
     operators: Operators,
     logins: Logins,
     live: Arc<Semaphore>,
+    /// For who searches all names: one after the other.
+    searches: Semaphore,
 }
 
 /// An open door.
@@ -105,6 +112,7 @@ impl Door {
             operators,
             logins: Logins::default(),
             live: Arc::new(Semaphore::new(LIVE)),
+            searches: Semaphore::new(1),
         });
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut inside = JoinSet::new();
@@ -139,7 +147,7 @@ async fn serve(site: Arc<Site>, stream: TcpStream) {
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, STUCK)), service);
     // A browser that goes in the middle of something is nobody's mistake.
     let _ = connection.await;
 }
@@ -157,8 +165,15 @@ impl Site {
     }
 
     /// The names by which this machine's browsers know the page.
-    fn hosts(&self) -> [String; 3] {
+    fn hosts(&self) -> Vec<String> {
         let port = self.at.port();
-        [Address::Tcp(self.at).to_string(), format!("localhost:{port}"), format!("[::1]:{port}")]
+        let own = Address::Tcp(self.at).to_string();
+        let mut all = vec![own, format!("localhost:{port}"), format!("[::1]:{port}")];
+        // Browsers leave out the port that HTTP has anyway.
+        if port == 80 {
+            let bare = |host: &String| host.trim_end_matches(":80").to_owned();
+            all.extend(all.iter().map(bare).collect::<Vec<_>>());
+        }
+        all
     }
 }

@@ -78,6 +78,11 @@ impl Operators {
         matches!(self, Self::Users(_))
     }
 
+    /// Whether wrong passwords are to be counted here; users have counts of their own.
+    pub(crate) fn needs_counting(&self) -> bool {
+        !matches!(self, Self::Users(_))
+    }
+
     /// Whether a login can succeed at all, and what one needs for it.
     pub(crate) fn how(&self) -> Result<String, String> {
         match self {

@@ -8,13 +8,7 @@ use lockspan_protocol::{Mode, Record, Tick};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
-/// Text as it is, unless it could confuse a reader; other bytes are escaped.
-pub(super) fn readable(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
-        _ => bytes.escape_ascii().to_string(),
-    }
-}
+pub(super) use crate::readable::readable;
 
 /// A record's name as it stands in an address.
 pub(super) fn key(record: &Record) -> String {

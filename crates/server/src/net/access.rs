@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `HELLO`, `AUTH`, `QUIT`, `RESET` | nothing |
 //! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read* or *write* |
-//! | `LS.INSPECT` | *inspect* |
+//! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | that it is the user's own; to close another's, *admin* of all |
-//! | `LS.LOCKS` | a login; shows what the user may *inspect* |
+//! | `LS.LOCKS`, `LS.WAITS` | a login; shows what the user may *inspect* |
 //! | `LS.SESSIONS`, `CLIENT LIST` | a login; shows their own, or all to who may *inspect* all |
 //! | all else, such as `LS.RELEASE` | a login |
 //!
@@ -200,7 +200,9 @@ impl Connection {
             Command::Acquire { record, mode, .. } | Command::Convert { record, mode, .. } => {
                 known.check(verb_of(*mode), record)?;
             }
-            Command::Inspect { record } => known.check(Verb::Inspect, record)?,
+            Command::Inspect { record } | Command::History { record, .. } => {
+                known.check(Verb::Inspect, record)?;
+            }
             Command::Reassert { record, mode, former, epoch, claim, .. } => {
                 known.check(verb_of(*mode), record)?;
                 known.check_epoch(service, record, *epoch, Some(claim))?;

@@ -13,6 +13,7 @@ use std::time::Duration;
 use lockspan_tls::{ServerConfig, TlsStream};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::Shared;
 use super::connection::{self, STRANGER_OUTBOX};
@@ -166,13 +167,19 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 }
 
 impl Listener {
-    /// Lets clients in, for ever.
+    /// Lets clients in, for ever. Who is in a handshake goes when this is dropped.
     pub(crate) async fn run(self, shared: Arc<Shared>) {
+        let mut greeted = JoinSet::new();
         loop {
             match self.accept().await {
                 Ok((stream, from)) => match (shared.strangers.enter(from.1), stream, &self.tls) {
                     (Ok(stranger), Stream::Tcp(stream), Some(tls)) => {
-                        tls.greet(&shared, stream, from, stranger);
+                        greeted.spawn(tls.clone().greet(
+                            Arc::clone(&shared),
+                            stream,
+                            from,
+                            stranger,
+                        ));
                     }
                     (Ok(stranger), stream, _) => admit(&shared, stream, from, stranger),
                     (Err(why), stream, tls) => {
@@ -189,6 +196,7 @@ impl Listener {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
+            while greeted.try_join_next().is_some() {}
         }
     }
 
@@ -214,15 +222,12 @@ type From = (String, Place);
 
 impl Tls {
     /// A client is let in after its handshake, which others don't wait for.
-    fn greet(&self, shared: &Arc<Shared>, stream: TcpStream, from: From, stranger: Stranger) {
-        let (shared, tls) = (Arc::clone(shared), self.clone());
-        tokio::spawn(async move {
-            let greeted = tokio::time::timeout(HANDSHAKE, tls.handshake(stream, &stranger)).await;
-            match greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, stranger),
-                Err(why) => tracing::info!("no TLS with {}: {why}", from.0),
-            }
-        });
+    async fn greet(self, shared: Arc<Shared>, stream: TcpStream, from: From, stranger: Stranger) {
+        let greeted = tokio::time::timeout(HANDSHAKE, self.handshake(stream, &stranger)).await;
+        match greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+            Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, stranger),
+            Err(why) => tracing::info!("no TLS with {}: {why}", from.0),
+        }
     }
 
     async fn handshake(&self, stream: TcpStream, stranger: &Stranger) -> io::Result<TlsStream> {
@@ -257,6 +262,10 @@ fn admit(shared: &Arc<Shared>, stream: Stream, from: From, stranger: Stranger) {
     let outbox = Outbox::new(shared.peers.next_id(), stream, room);
     if let Some(peer) = shared.peers.add(outbox, from, max) {
         shared.service.meters.connections_total.add(1);
+        // A server that stops closes those whom it finds here; who comes later is not found.
+        if shared.service.is_halted() {
+            peer.outbox.close();
+        }
         tokio::spawn(connection::serve(Arc::clone(shared), peer, stranger));
     }
 }

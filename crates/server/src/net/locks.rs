@@ -4,17 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
-use lockspan_protocol::{Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
 
 use super::connection::Connection;
 use super::glob;
+use crate::clock;
 use crate::config::Address;
 use crate::service::{Seat, Service, Wish, Work, check_waits};
 use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
+
+/// Records and owners that `LS.WAITS` shows, and claims of each.
+const WAITS: usize = 200;
+const CLAIMS_OF_WAIT: usize = 20;
 
 /// A reply now, or none because it comes later.
 type Later = Result<Option<Value>, CommandError>;
@@ -207,16 +212,20 @@ impl Connection {
         let service = &self.shared.service;
         Ok(Some(match command {
             Command::Inspect { record } => match service.inspect(&record) {
-                Some(view) => reply::record(&view),
+                Some(view) => reply::record(&view, clock::now()),
                 None => reply::free_record(&record),
             },
+            Command::History { record, count } => {
+                reply::history(&service.history(&record, count), clock::now())
+            }
+            Command::Waits => self.waits(),
             Command::Locks { cursor, count, pattern } => {
                 let wanted =
                     |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
                 let (next, views) = service.locks(cursor, count, |record| {
                     wanted(record.as_bytes()) && self.access.may(Verb::Inspect, record.datatype())
                 });
-                reply::locks(next, &views)
+                reply::locks(next, &views, clock::now())
             }
             Command::Sessions { after, count } => {
                 let all = self.access.may_everywhere(Verb::Inspect);
@@ -243,6 +252,21 @@ impl Connection {
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
         }))
+    }
+}
+
+impl Connection {
+    /// Who waits for whom, as far as the user may see it.
+    fn waits(&self) -> Value {
+        let service = &self.shared.service;
+        let may_see = |record: &Record| self.access.may(Verb::Inspect, record.datatype());
+        let mut records = service.wanted(WAITS, CLAIMS_OF_WAIT);
+        records.retain(|view| may_see(&view.record));
+        let mut owners = service.owners(WAITS);
+        owners.retain(|it| may_see(&it.record));
+        let mut deadlocks = service.circles();
+        deadlocks.retain(|it| may_see(&it.record));
+        reply::waits(&records, &owners, &deadlocks, clock::now())
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Desk {
     pub(super) registry: Registry,
     pub(super) out: VecDeque<RegistryOutput>,
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    /// How many of them each user has.
+    pub(super) of_users: HashMap<Arc<str>, usize>,
     /// Stands for the sessions of a run before of which nothing is known.
     phantom: Option<Listed>,
 }
@@ -41,7 +43,24 @@ impl Desk {
             registry: Registry::new(limits, groups),
             out: VecDeque::new(),
             seats: HashMap::new(),
+            of_users: HashMap::new(),
             phantom: None,
+        }
+    }
+}
+
+impl Desk {
+    /// A session is this user's from now on.
+    pub(super) fn one_more_of(&mut self, user: &Arc<str>) {
+        *self.of_users.entry(Arc::clone(user)).or_default() += 1;
+    }
+
+    fn one_less_of(&mut self, user: &Arc<str>) {
+        if let Some(count) = self.of_users.get_mut(user) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_users.remove(user);
+            }
         }
     }
 }
@@ -82,8 +101,11 @@ impl Service {
             for one in &saved.sessions {
                 if one.here {
                     let owner = self.storage.owner(one.session);
-                    if owner.is_none() {
-                        self.orphans.fetch_add(1, Ordering::Relaxed);
+                    match &owner {
+                        Some(owner) => desk.one_more_of(owner),
+                        None => {
+                            self.orphans.fetch_add(1, Ordering::Relaxed);
+                        }
                     }
                     let seat = Seat::new(one.session, one.ttl, one.handoff, owner);
                     seat.saw(first);
@@ -172,8 +194,9 @@ impl Service {
             Output::Ended { session } => {
                 desk.phantom.take_if(|phantom| phantom.session == session);
                 if let Some(seat) = desk.seats.remove(&session) {
-                    if seat.owner().is_none() {
-                        self.one_orphan_less();
+                    match seat.owner() {
+                        Some(owner) => desk.one_less_of(owner),
+                        None => self.one_orphan_less(),
                     }
                     seat.end(work);
                 }

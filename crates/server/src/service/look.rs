@@ -8,6 +8,7 @@ use lockspan_wire::reply::SessionView;
 
 use super::Service;
 use crate::clock;
+use crate::net::glob;
 
 /// Places of a table that are looked at while it is locked.
 const STEPS: usize = 1000;
@@ -21,7 +22,7 @@ const BYTES: usize = 256 << 10;
 
 /// What a record takes beside its name, and what a claim takes, at most.
 const RECORD_BYTES: usize = 256;
-const CLAIM_BYTES: usize = 192;
+const CLAIM_BYTES: usize = 224;
 
 /// The shard is above this in a cursor, the place in its table below. Both together stay below
 /// 2^53, so that every language can count so far.
@@ -38,20 +39,23 @@ impl Service {
         crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record, claims)
     }
 
-    /// Some of the records from `cursor` on that `liked` likes: as many as are wanted, or as are
-    /// found in one look at one table.
+    /// Some of the records from `cursor` on that fit the pattern: as many as are wanted, or
+    /// as are found in one look at one table.
     pub(crate) fn search(
         &self,
         cursor: u64,
         count: usize,
         claims: usize,
-        liked: impl Fn(&Record) -> bool,
+        pattern: Option<&[u8]>,
     ) -> Found {
-        let mut found = Found { views: Vec::new(), next: None, looked: STEPS };
+        // A long pattern takes longer for a name, and a table is locked meanwhile.
+        let steps = (16 * STEPS / pattern.map_or(1, <[u8]>::len).max(16)).max(1);
+        let mut found = Found { views: Vec::new(), next: None, looked: steps };
+        let liked = |record: &Record| pattern.is_none_or(|it| glob::fits(it, record.as_bytes()));
         let shard = usize::try_from(cursor >> PLACE_BITS).unwrap_or(usize::MAX);
         let place = usize::try_from(cursor & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
         let Some(table) = self.shards.get(shard) else { return found };
-        let (mut views, next) = crate::lock(table).table.page_of(place, STEPS, CLAIMS, liked);
+        let (mut views, next) = crate::lock(table).table.page_of(place, steps, CLAIMS, liked);
         let mut after = next.map_or((shard + 1, 0), |next| (shard, next));
         if views.len() > count {
             views.truncate(count);
@@ -119,11 +123,18 @@ impl Service {
             left: Some(it.until.since(now)),
             handoff: it.handoff,
             connections: listeners(it.session),
+            records: 0,
+            ends: it.last,
             user: owner(it.session),
         };
         let open = desk.registry.open_sessions_after(after);
         let wanted = open.filter(|it| of.is_none() || owner(it.session).as_ref() == of);
-        wanted.take(count).map(view).collect()
+        let mut views: Vec<_> = wanted.take(count).map(view).collect();
+        drop(desk);
+        for view in &mut views {
+            view.records = self.claims_of(view.session, 0).0;
+        }
+        views
     }
 
     /// How many sessions there are, in whatever state but that of a stand-in.

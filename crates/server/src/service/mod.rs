@@ -78,6 +78,7 @@ use lockspan_protocol::{
     WaitGraph,
 };
 use lockspan_wire::CommandError;
+use lockspan_wire::reply::Deadlock;
 use tokio::sync::Notify;
 
 use crate::clock;
@@ -89,7 +90,7 @@ use patience::Patiences;
 use places::Places;
 pub(crate) use seat::Seat;
 use shard::Shard;
-pub(crate) use watching::{Circle, Counted, SessionSeen};
+pub(crate) use watching::{Counted, SessionSeen};
 pub(crate) use work::Work;
 
 /// The running service.
@@ -113,11 +114,13 @@ pub(crate) struct Service {
     /// A term has begun.
     pub(crate) began: Notify,
     pub(crate) limits: Limits,
+    /// How many sessions a user may open.
+    pub(crate) sessions_per_user: usize,
     pub(crate) meters: Meters,
     /// By which tables count.
     datatypes: Arc<Datatypes>,
     /// The last waits that were refused because they closed a circle.
-    circles: Mutex<VecDeque<Circle>>,
+    circles: Mutex<VecDeque<Deadlock>>,
 }
 
 impl Service {
@@ -147,6 +150,7 @@ impl Service {
             halted: AtomicBool::new(false),
             began: Notify::new(),
             limits,
+            sessions_per_user: usize::MAX,
             meters: Meters::default(),
             datatypes,
             circles: Mutex::default(),

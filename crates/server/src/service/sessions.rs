@@ -30,7 +30,16 @@ impl Service {
             if !desk.seats.get(&session).is_none_or(is_own) {
                 return Err(SessionRefusal::Differs);
             }
+            let new = owner.filter(|_| !desk.seats.contains_key(&session));
+            if let Some(user) = new
+                && desk.of_users.get(user).is_some_and(|count| *count >= self.sessions_per_user)
+            {
+                return Err(SessionRefusal::TooMany { max: self.sessions_per_user });
+            }
             desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
+            if let Some(user) = new {
+                desk.one_more_of(user);
+            }
             let new = || Seat::new(session, ttl, handoff, owner.cloned());
             let seat = desk.seats.entry(session).or_insert_with(new);
             join(seat);
@@ -52,6 +61,7 @@ impl Service {
             {
                 // Before it is written, which is when this is done.
                 seat.claim(user);
+                desk.one_more_of(user);
                 self.one_orphan_less();
             }
         });

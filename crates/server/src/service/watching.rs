@@ -1,26 +1,20 @@
 //! What people see beyond single records: counts, what happened, who waits for whom.
 
+use std::sync::Arc;
+
 use lockspan_protocol::server::registry::SessionView;
 use lockspan_protocol::server::table::{ClaimView, RecordView, TableInput};
 use lockspan_protocol::server::watch::{Datatypes, Happening, Tally};
 use lockspan_protocol::server::{OwnersView, Victim};
-use lockspan_protocol::{Owner, Record, SessionId, Tick};
+use lockspan_protocol::{Record, SessionId};
+use lockspan_wire::reply::Deadlock;
 
+use super::desk::Desk;
 use super::{Service, Work};
 use crate::clock;
 
 /// Refused circles that are remembered.
 const CIRCLES: usize = 64;
-
-/// A wait that was refused because it closed a circle.
-#[derive(Clone, Debug)]
-pub(crate) struct Circle {
-    pub(crate) at: Tick,
-    pub(crate) session: SessionId,
-    pub(crate) record: Record,
-    /// Each waits for the next, the last for the first.
-    pub(crate) owners: Vec<Owner>,
-}
 
 /// What was counted of one datatype; none: of all that have no count of their own.
 #[derive(Clone, Debug)]
@@ -35,6 +29,8 @@ pub(crate) struct SessionSeen {
     pub(crate) view: SessionView,
     /// The numbers of the connections that hear of its events.
     pub(crate) connections: Vec<u64>,
+    /// Whose it is, where there are users.
+    pub(crate) user: Option<Arc<str>>,
     /// How many records it holds or waits for.
     pub(crate) claims: usize,
 }
@@ -94,20 +90,12 @@ impl Service {
         (sum, some)
     }
 
-    /// Sessions that are open, by their ids: up to `count` above `after`.
+    /// Sessions that are open, by their ids: up to `count` above `after`. Their claims are not
+    /// counted.
     pub(crate) fn sessions_seen(&self, after: Option<SessionId>, count: usize) -> Vec<SessionSeen> {
-        let mut seen: Vec<_> = {
-            let desk = crate::lock(&self.desk);
-            let connections =
-                |id| desk.seats.get(&id).map_or_else(Vec::new, |seat| seat.listening());
-            let open = desk.registry.open_sessions_after(after).take(count);
-            open.map(|view| SessionSeen { connections: connections(view.session), view, claims: 0 })
-                .collect()
-        };
-        for one in &mut seen {
-            one.claims = self.claims_of(one.view.session, 0).0;
-        }
-        seen
+        let desk = crate::lock(&self.desk);
+        let open = desk.registry.open_sessions_after(after).take(count);
+        open.map(|view| seen(&desk, view)).collect()
     }
 
     /// One of them, with so many of its claims.
@@ -120,10 +108,11 @@ impl Service {
         let desk = crate::lock(&self.desk);
         let view = desk.registry.open_sessions_after(before).next();
         let view = view.filter(|view| view.session == session)?;
-        let connections = desk.seats.get(&session).map_or_else(Vec::new, |seat| seat.listening());
+        let mut seen = seen(&desk, view);
         drop(desk);
         let (count, claims) = self.claims_of(session, claims);
-        Some((SessionSeen { view, connections, claims: count }, claims))
+        seen.claims = count;
+        Some((seen, claims))
     }
 
     /// The owners that are known, of at most so many waits and as many grants.
@@ -132,7 +121,7 @@ impl Service {
     }
 
     /// The circles that were refused last, the latest first.
-    pub(crate) fn circles(&self) -> Vec<Circle> {
+    pub(crate) fn circles(&self) -> Vec<Deadlock> {
         crate::lock(&self.circles).iter().rev().cloned().collect()
     }
 
@@ -141,7 +130,7 @@ impl Service {
         if circles.len() >= CIRCLES {
             circles.pop_front();
         }
-        circles.push_back(Circle {
+        circles.push_back(Deadlock {
             at: clock::now(),
             session: victim.session,
             record: victim.record.clone(),
@@ -161,4 +150,11 @@ impl Service {
             ended(shard) - before
         })
     }
+}
+
+fn seen(desk: &Desk, view: SessionView) -> SessionSeen {
+    let seat = desk.seats.get(&view.session);
+    let connections = seat.map_or_else(Vec::new, |seat| seat.listening());
+    let user = seat.and_then(|seat| seat.owner()).cloned();
+    SessionSeen { view, connections, user, claims: 0 }
 }

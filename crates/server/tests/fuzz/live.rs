@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use argon2::password_hash::SaltString;
@@ -13,6 +12,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::bytes_of::stream;
+use crate::panics::Panics;
 use crate::rng::Rng;
 use crate::seeds;
 
@@ -21,7 +21,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Connections at a time.
 const CROWD: usize = 8;
 
-fn users(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn users(dir: &Path) -> std::path::PathBuf {
     let params = Params::new(8, 1, 1, None).expect("allowed");
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     let salt = SaltString::from_b64("bG9ja3NwYW4").expect("a salt");
@@ -100,12 +100,7 @@ async fn are_left(server: &Server, count: u64, seed: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_survives_anything() {
-    let panics = Arc::new(AtomicUsize::new(0));
-    let (count, say) = (Arc::clone(&panics), std::panic::take_hook());
-    std::panic::set_hook(Box::new(move |panic| {
-        count.fetch_add(1, Ordering::Relaxed);
-        say(panic);
-    }));
+    let panics = Panics::count();
     let dir = tempfile::tempdir().expect("a directory");
     let made = Certificates::make(dir.path());
     let tls = ServerFiles { cert: made.pem("server"), key: made.key("server"), client_ca: None };
@@ -146,5 +141,5 @@ async fn a_server_survives_anything() {
         server.stop().await;
         are_left(&server, 0, all.end).await;
     }
-    assert_eq!(panics.load(Ordering::Relaxed), 0, "something panicked");
+    assert_eq!(panics.so_far(), 0, "something panicked");
 }

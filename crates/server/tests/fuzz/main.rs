@@ -1,4 +1,5 @@
-//! Bytes that nobody should send: to the decoder alone, and to a server over its sockets.
+//! Bytes that nobody should send: to the decoder alone, to a server over its sockets, and to its
+//! page.
 //!
 //! Everything follows from a seed; a failure names it. `LOCKSPAN_FUZZ_SEEDS` says how many, and
 //! `LOCKSPAN_FUZZ_FIRST` from which on: `cargo xtask fuzz` runs many.
@@ -7,7 +8,10 @@
 
 mod bytes_of;
 mod decoder;
+mod http;
 mod live;
+mod panics;
+mod requests;
 mod rng;
 
 use std::ops::Range;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use lockspan_protocol::{Mode, ToNode};
 use lockspan_server::{Config, Data, Server};
 use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::client::{Client, acquire, fresh, release, start, until};
+use crate::client::{Client, acquire, fresh, release, start, until, within};
 use crate::http::{Answer, get, send, with_page};
 use crate::users::users;
 
@@ -91,14 +93,78 @@ async fn where_there_are_users_they_look_and_act_as_their_rights_say() {
     let end = json!({ "session": "1" });
     let eve = Operator::log_in_as(&server, "eve", "toor").await;
     let host = server.http_address().expect("it has a page").to_string();
-    let headers = [("Host", &*host), ("Cookie", &*eve.cookie)];
+    let headers = [("Host", &*host), ("Cookie", &*eve.cookie), ("X-Lockspan-Csrf", &*eve.csrf)];
     assert_eq!(send(&server, "GET /api/samples", &headers, "").await.status, 200);
+    let in_address = format!("GET /api/samples?token={}", eve.csrf);
+    assert_eq!(send(&server, &in_address, &headers[..2], "").await.status, 200);
+    // The cookie goes to other ports of the machine too, so it opens nothing alone.
+    assert_eq!(send(&server, "GET /api/samples", &headers[..2], "").await.status, 401);
+    assert_eq!(send(&server, &in_address, &headers[..1], "").await.status, 401);
+    let who = send(&server, "GET /api/who", &headers[..2], "").await.json();
+    assert_eq!((&who["user"], &who["csrf"]), (&Json::Null, &Json::Null), "{who}");
+    let who = send(&server, "GET /api/who", &headers, "").await.json();
+    assert_eq!((&who["user"], &who["csrf"]), (&json!("eve"), &Json::Null), "{who}");
     let refused = eve.post("/api/end-session", &end).await;
     assert_eq!(refused.status, 403);
     assert!(why(&refused).contains("may look, but not act"), "{refused:?}");
     let root = Operator::log_in_as(&server, "root", "toor").await;
     // There is no such session; but the question was allowed.
     assert_eq!(root.post("/api/end-session", &end).await.status, 409);
+    // Guesses at one user keep no other out.
+    let guess = json!({ "user": "eve", "password": "guess" });
+    for _ in 0..12 {
+        assert_eq!(stranger.post("/api/login", &guess).await.status, 403);
+    }
+    let root = Operator::log_in_as(&server, "root", "toor").await;
+    ends_with_the_login(&root).await;
+    server.stop().await;
+}
+
+/// Who logs out sees no more, in other windows too.
+async fn ends_with_the_login(operator: &Operator<'_>) {
+    let at = operator.server.http_address().expect("it has a page");
+    let mut stream = within(TcpStream::connect(at)).await.expect("connected");
+    let (cookie, token) = (&operator.cookie, &operator.csrf);
+    let ask = format!(
+        "GET /api/live?view=records&token={token} HTTP/1.1\r\nHost: {at}\r\nCookie: {cookie}\r\n\
+         Connection: close\r\n\r\n"
+    );
+    within(stream.write_all(ask.as_bytes())).await.expect("sent");
+    let mut heard = Vec::new();
+    while !String::from_utf8_lossy(&heard).contains("event: view") {
+        assert!(within(stream.read_buf(&mut heard)).await.expect("read") > 0, "it is over");
+    }
+    assert_eq!(operator.post("/api/logout", &json!({})).await.status, 200);
+    within(stream.read_to_end(&mut heard)).await.expect("it ends");
+    assert_eq!(operator.post("/api/end-session", &json!({ "session": "1" })).await.status, 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_takes_the_place_of_the_one_before() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (server, secret) = with_secret(&dir).await;
+    let first = Operator::log_in(&server, &secret).await;
+    let said = json!({ "user": "operator", "password": secret });
+    let again = first.post("/api/login", &said).await;
+    assert_eq!(again.status, 200);
+    let cookie = again.header("set-cookie").expect("a cookie");
+    assert!(!cookie.contains(&first.cookie), "the same cookie");
+    let csrf = again.json()["csrf"].as_str().expect("a token").to_owned();
+    assert_ne!(csrf, first.csrf);
+    let end = json!({ "session": "1" });
+    assert_eq!(first.post("/api/end-session", &end).await.status, 401, "it is over");
+    // A token belongs to its login.
+    let cookie = cookie.split(';').next().expect("a value").to_owned();
+    let second = Operator { server: &server, cookie, csrf };
+    assert_eq!(second.post("/api/end-session", &end).await.status, 409);
+    let third = Operator::log_in(&server, &secret).await;
+    let mixed = Operator { server: &server, cookie: third.cookie, csrf: second.csrf };
+    assert_eq!(mixed.post("/api/end-session", &end).await.status, 403);
+    // A cookie of somebody's choice is no login.
+    let fixed = format!("lockspan-{}=1234", server.http_address().expect("a page").port());
+    let victim = Operator { server: &server, cookie: fixed.clone(), csrf: String::new() };
+    let answer = victim.post("/api/login", &said).await;
+    assert!(!answer.header("set-cookie").expect("a cookie").contains("1234"));
     server.stop().await;
 }
 

@@ -122,6 +122,12 @@ async fn only_its_own_page_is_answered() {
     // A link to the page is no crime.
     let link = [("Host", &*host), ("Sec-Fetch-Site", "cross-site")];
     assert_eq!(status("GET /", &link).await, 200);
+    // An address that names another host is for that one, whatever Host says.
+    let whole = |host: &str| format!("GET http://{host}/api/view?view=records");
+    assert_eq!(status(&whole(&host), &[("Host", &host)]).await, 200);
+    assert_eq!(status(&whole("evil.example"), &[("Host", &host)]).await, 400);
+    assert_eq!(status(&whole(&host), &[("Host", "evil.example")]).await, 421);
+    assert_eq!(status(path, &[]).await, 421, "no host at all");
     // Who sends something has to say where it comes from.
     let login = "POST /api/login";
     let kind = ("Content-Type", "application/json");
@@ -137,11 +143,35 @@ async fn only_its_own_page_is_answered() {
         ("GET /api/view?view=record&name=doc", 400),
         ("GET /api/live?view=nothing", 400),
         ("GET /nothing", 404),
+        ("GET /../etc/passwd", 404),
+        ("GET /%2e%2e/app.js", 404),
+        ("GET //app.js", 404),
+        ("GET /app.js%00", 404),
+        ("GET /api/view?view=record&name=%", 400),
+        ("GET /api/view?view=record&name=a%3A%zz%f", 200),
+        ("GET /api/view?view=records&view=graph", 200),
+        ("GET /api/view?view=session&id=18446744073709551616", 400),
+        ("GET /api/view?view=session&id=-1", 400),
         ("DELETE /", 405),
+        ("OPTIONS /api/login", 405),
+        ("TRACE /", 405),
+        ("BREW /", 405),
     ] {
         let answer = send(&server, request, &[("Host", &host), from], "").await;
         assert_eq!(answer.status, expected, "{request}: {answer:?}");
+        assert_eq!(answer.header("allow").is_some(), expected == 405, "{request}");
+        assert!(answer.header("access-control-allow-origin").is_none());
     }
+    let long = format!("GET /api/view?view=records&match={}", "x".repeat(600));
+    assert_eq!(status(&long, &[("Host", &host)]).await, 400);
+    for path in ["/", "/metrics", "/api/view?view=records", "/api/live?view=records"] {
+        let answer = send(&server, &format!("HEAD {path}"), &[("Host", &host)], "").await;
+        assert!(answer.status == 200 && answer.body.is_empty(), "{path}: {answer:?}");
+    }
+    let big = format!("\"{}\"", "x".repeat(20_000));
+    assert_eq!(send(&server, login, &[("Host", &host), kind, from], &big).await.status, 413);
+    let deep = "[".repeat(10_000);
+    assert_eq!(send(&server, login, &[("Host", &host), kind, from], &deep).await.status, 400);
     server.stop().await;
 }
 

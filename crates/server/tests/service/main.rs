@@ -8,6 +8,7 @@ mod client;
 mod commands;
 mod durable;
 mod ending;
+mod everybody;
 mod exposition;
 mod http;
 mod limits;

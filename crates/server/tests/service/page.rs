@@ -8,14 +8,14 @@ use crate::client::{Client, fresh, number, start, until};
 use crate::http::with_page;
 
 /// Clients that hold and wait: two sessions want `invoice:42`, which a third one holds, and so on.
-struct Scene {
-    server: Server,
+pub(crate) struct Scene {
+    pub(crate) server: Server,
     clients: Vec<Client>,
-    sessions: Vec<String>,
+    pub(crate) sessions: Vec<String>,
 }
 
 impl Scene {
-    async fn new(config: Config) -> Self {
+    pub(crate) async fn new(config: Config) -> Self {
         let server = start(with_page(config)).await;
         let (mut clients, mut sessions) = (Vec::new(), Vec::new());
         for at in 0..4 {
@@ -54,12 +54,12 @@ impl Scene {
         assert!(format!("{queued:?}").contains("queued"), "{queued:?}");
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.server.http_address().expect("it has a page"))
     }
 
     /// Two owners that wait for each other; one is refused.
-    async fn deadlock(&mut self) {
+    pub(crate) async fn deadlock(&mut self) {
         let own = |at: usize, record: &'static str, owner: &'static str, session: String| {
             (at, [session, record.to_owned(), owner.to_owned()])
         };
@@ -81,7 +81,7 @@ impl Scene {
     }
 }
 
-fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     // The browser is waited for without a runtime.
     let work = std::thread::spawn(work);
     tokio::task::block_in_place(|| {

@@ -62,6 +62,22 @@ async fn clients_speak_tls() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handshake_that_is_not_done_ends_with_the_server() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = Certificates::make(dir.path());
+    let server = start(Config { tls: Some(files(&made, false)), ..fresh() }).await;
+    let Address::Tcp(at) = server.addresses()[0].clone() else { panic!("a port") };
+    let silent = within(TcpStream::connect(at)).await.expect("connected");
+    // Those who come are let in one after the other: so the first one is in.
+    connect(&server, &trusting(&made, None)).await.expect("a handshake");
+    server.stop().await;
+    let connector = TlsConnector::from(trusting(&made, None).load().expect("good files"));
+    let name = ServerName::try_from("localhost").expect("a name");
+    let late = within(connector.connect(name, silent)).await;
+    assert!(late.is_err(), "there is still somebody who answers");
+}
+
 /// More than any socket takes at once, both ways: the server meets a full one, and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_byte_arrives() {

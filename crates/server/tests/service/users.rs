@@ -69,6 +69,8 @@ const COMMANDS: &[&str] = &[
     "LS.REASSERTED 1 1 0 0",
     "LS.TELL 1 keep-alive 1",
     "LS.INSPECT doc:1",
+    "LS.HISTORY doc:1",
+    "LS.WAITS",
     "LS.LOCKS",
     "LS.SESSIONS",
     "LS.SLOTS",
@@ -118,6 +120,24 @@ async fn without_a_login_every_command_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_user_does_not_use_up_all_sessions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let users = Some(users(dir.path()));
+    let server = start(Config { users, sessions_per_user: 2, ..fresh() }).await;
+    let mut ann = as_user(&server, "ann").await;
+    let (first, second) = (ann.open(&[]).await, ann.open(&[]).await);
+    let (code, text) = ann.refused(&["LS.OPEN"]).await;
+    assert_eq!((code, text.contains('2')), (ErrorCode::Limit, true), "{text}");
+    // One that is there may be opened again, and others are not concerned.
+    assert_eq!(ann.open(&["SESSION", &second]).await, second);
+    as_user(&server, "bob").await.open(&[]).await;
+    assert_eq!(ann.ask(&["LS.CLOSE", &first]).await, Value::OK);
+    ann.open(&[]).await;
+    assert_eq!(ann.refused(&["LS.OPEN"]).await.0, ErrorCode::Limit);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     let (server, _dir) = with_users().await;
     let mut ann = as_user(&server, "ann").await;
@@ -145,6 +165,8 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
         ),
         (false, format!("LS.ACQUIRE {bobs} other:1 R"), "user bob may not read datatype other"),
         (false, "LS.INSPECT other:1".to_owned(), "user bob may not inspect datatype other"),
+        (true, "LS.HISTORY doc:1".to_owned(), "user ann may not inspect datatype doc"),
+        (false, "LS.HISTORY other:1".to_owned(), "user bob may not inspect datatype other"),
         (false, format!("LS.ACQUIRE {anns} doc:1 R"), &of_ann),
         (false, format!("LS.RELEASE {anns} doc:1 1"), &of_ann),
         (false, format!("LS.CONVERT {anns} doc:1 1 R"), &of_ann),
@@ -184,6 +206,21 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     assert_eq!(names(ann.ask(&["LS.LOCKS"]).await), [""; 0]);
     assert_eq!(names(bob.ask(&["LS.LOCKS"]).await), ["doc:1"]);
     assert_eq!(names(root.ask(&["LS.LOCKS"]).await), ["doc:1", "draft-7:1", "secret:1"]);
+    let roots = root.open(&["LEASE", "30000"]).await;
+    for record in ["doc:1", "secret:1"] {
+        let queued = root.ask(&["LS.ACQUIRE", &roots, record, "W"]).await;
+        assert_eq!(word(&queued, "status"), "queued");
+    }
+    let wanted = |waits: Value| {
+        let Value::Array(records) = field(&waits, "records") else { panic!("records") };
+        let mut names: Vec<_> = records.iter().map(|one| word(one, "record")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(wanted(ann.ask(&["LS.WAITS"]).await), [""; 0]);
+    assert_eq!(wanted(bob.ask(&["LS.WAITS"]).await), ["doc:1"]);
+    assert_eq!(wanted(root.ask(&["LS.WAITS"]).await), ["doc:1", "secret:1"]);
+    assert_eq!(root.ask(&["LS.CLOSE", &roots]).await, Value::OK);
     let count = |list: Value| {
         let Value::Array(list) = list else { panic!("a list") };
         list.iter().map(|one| word(one, "user")).collect::<Vec<_>>()

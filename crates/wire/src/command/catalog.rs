@@ -67,6 +67,10 @@ specs! {
         4..8, 0, "Tells a new term that this was all", parse::reasserted;
     "LS.INSPECT" "record",
         1..1, 1, "Shows who holds a record and who waits for it", parse::inspect;
+    "LS.HISTORY" "record [COUNT n]",
+        1..3, 1, "Shows what happened to a record lately", parse::history;
+    "LS.WAITS" "",
+        0..0, 0, "Shows who waits for whom, and deadlocks that were refused", parse::waits;
     "LS.LOCKS" "[cursor] [MATCH pattern] [COUNT n]",
         0..5, 0, "Lists records that are held or waited for", parse::locks;
     "LS.SESSIONS" "[AFTER session] [COUNT n]",

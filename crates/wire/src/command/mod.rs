@@ -184,6 +184,15 @@ pub enum Command {
         /// What.
         record: Record,
     },
+    /// `LS.HISTORY record [COUNT n]`.
+    History {
+        /// What.
+        record: Record,
+        /// At most so many things.
+        count: usize,
+    },
+    /// `LS.WAITS`.
+    Waits,
     /// `LS.LOCKS [cursor] [MATCH pattern] [COUNT n]`.
     Locks {
         /// Where to go on; 0 to begin.

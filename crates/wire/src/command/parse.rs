@@ -9,7 +9,7 @@ use crate::tell;
 
 type Read = Result<Command, Bad>;
 
-/// How many records `LS.LOCKS` shows if it is not told.
+/// How much `LS.LOCKS` and `LS.HISTORY` show if they are not told.
 const LOCKS_SHOWN: usize = 100;
 
 /// How many records or sessions are shown at most.
@@ -153,6 +153,22 @@ pub(super) fn reasserted(from: &mut Reader<'_>) -> Read {
 
 pub(super) fn inspect(from: &mut Reader<'_>) -> Read {
     Ok(Command::Inspect { record: from.record_word()? })
+}
+
+pub(super) fn history(from: &mut Reader<'_>) -> Read {
+    let record = from.record_word()?;
+    let mut count = None;
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "COUNT" => from.once("COUNT", &mut count, count_word)?,
+            _ => return Err(from.not("option", option, "COUNT")),
+        }
+    }
+    Ok(Command::History { record, count: count.unwrap_or(LOCKS_SHOWN) })
+}
+
+pub(super) fn waits(_: &mut Reader<'_>) -> Read {
+    Ok(Command::Waits)
 }
 
 pub(super) fn locks(from: &mut Reader<'_>) -> Read {

@@ -163,6 +163,9 @@ fn every_command_is_understood() {
             ),
         ),
         ("LS.INSPECT doc:1", Command::Inspect { record: doc() }),
+        ("LS.HISTORY doc:1", Command::History { record: doc(), count: 100 }),
+        ("LS.HISTORY doc:1 COUNT 7", Command::History { record: doc(), count: 7 }),
+        ("LS.WAITS", Command::Waits),
         ("LS.LOCKS", Command::Locks { cursor: 0, count: 100, pattern: None }),
         (
             "LS.LOCKS 12 MATCH doc:* COUNT 5",

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use lockspan_protocol::server::OwnersView;
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
+use lockspan_protocol::server::watch::{Happening, What};
 use lockspan_protocol::{
     AcquireRefusal, Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Refusal, Seq, SessionId,
     SessionRefusal, Term, Tick, Ticket, Token,
 };
-use lockspan_wire::reply::{self, SessionView};
+use lockspan_wire::reply::{self, Deadlock, SessionView};
 use lockspan_wire::{CommandError, Protocol, Value, put_value};
 
 /// The reply's bytes, line ends as spaces.
@@ -40,12 +42,14 @@ fn of_sessions() {
         left: None,
         handoff: Handoff::Retry,
         connections: 2,
+        records: 3,
+        ends: true,
         user: None,
     };
     assert_eq!(
         shown(&reply::sessions(&[view])),
-        "*1 %5 $7 session $20 18446744073709551615 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
-         $5 retry $11 connections :2 "
+        "*1 %7 $7 session $20 18446744073709551615 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
+         $5 retry $11 connections :2 $7 records :3 $4 ends :1 "
     );
 }
 
@@ -86,7 +90,7 @@ fn of_records() {
         token: None,
         ticket: Ticket::from_number(9),
         revoked: None,
-        since: Tick::ZERO,
+        since: Tick(3000),
     };
     let view = RecordView {
         record: doc.clone(),
@@ -96,23 +100,68 @@ fn of_records() {
         more_holders: 0,
         more_waiters: 0,
     };
+    let now = Tick(6999);
     let (slot, group) = (doc.slot().number(), doc.group().0);
     let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
     let record = format!(
-        "{begin}$12 alone-wanted $7 holders *1 %5 $7 session :7 $3 seq :5 $4 mode $1 W $5 token \
-         :12 $7 revoked $1 R $7 waiters *1 %4 $7 session :8 $3 seq :1 $4 mode $1 R $6 ticket :9 "
+        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session :7 $3 seq :5 $4 mode $1 W $5 token \
+         :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 $7 session :8 $3 seq :1 $4 mode $1 R \
+         $6 ticket :9 $6 age-ms :3 "
     );
-    assert_eq!(shown(&reply::record(&view)), record);
+    assert_eq!(shown(&reply::record(&view, now)), record);
     assert_eq!(
-        shown(&reply::locks(17, std::slice::from_ref(&view))),
+        shown(&reply::locks(17, std::slice::from_ref(&view), now)),
         format!("*2 $2 17 *1 {record}")
     );
     let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
     let more = "$12 more-holders :3 $12 more-waiters :4 ";
-    assert_eq!(shown(&reply::record(&cut)), record.replace("%6 ", "%8 ") + more);
+    assert_eq!(shown(&reply::record(&cut, now)), record.replacen("%6 ", "%8 ", 1) + more);
     assert_eq!(
         shown(&reply::free_record(&doc)),
         format!("{begin}$4 free $7 holders *0 $7 waiters *0 ")
+    );
+}
+
+#[test]
+fn of_what_happened() {
+    let doc = Record::parse(b"doc:1").unwrap();
+    let token = Token::from_number(12).unwrap();
+    let time = Duration::from_millis(7);
+    let shown_of = |what| {
+        let it = Happening { at: Tick(1000), record: doc.clone(), session: SessionId(7), what };
+        let text = shown(&reply::history(&[it], Tick(5000)));
+        text.split_once("$4 what ").unwrap().1.to_owned()
+    };
+    for (what, expected) in [
+        (What::Waits(Mode::Read), "$5 waits $4 mode $1 R "),
+        (What::Granted(Mode::Write, token), "$7 granted $4 mode $1 W $5 token :12 "),
+        (
+            What::HandedOver(Mode::Read, token, time),
+            "$11 handed-over $4 mode $1 R $5 token :12 $9 waited-ms :7 ",
+        ),
+        (What::Revoked(Mode::Write), "$7 revoked $4 mode $1 W "),
+        (What::Kept, "$4 kept "),
+        (What::Retry, "$5 retry "),
+        (What::Released(time), "$8 released $7 held-ms :7 "),
+        (What::Left, "$4 left "),
+        (What::Ended(time), "$5 ended $7 held-ms :7 "),
+        (What::Deadlock, "$8 deadlock "),
+    ] {
+        assert_eq!(shown_of(what), expected, "{what:?}");
+    }
+    let owners = vec![Owner(1), Owner(2)];
+    let deadlock = Deadlock {
+        at: Tick(1000),
+        session: SessionId(7),
+        record: doc.clone(),
+        owners: owners.clone(),
+    };
+    let known = OwnersView { session: SessionId(8), record: doc, waits: true, owners };
+    assert_eq!(
+        shown(&reply::waits(&[], &[known], &[deadlock], Tick(5000))),
+        "%3 $7 records *0 $6 owners *1 %4 $7 session :8 $6 record $5 doc:1 $5 waits :1 $6 owners \
+         *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session :7 $6 record $5 doc:1 $6 owners *2 :1 \
+         :2 "
     );
 }
 

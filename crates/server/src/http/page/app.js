@@ -64,7 +64,15 @@ const Page = {
   // Looks at what the present view asks for, from now on.
   listen() {
     this.stream?.close();
+    if (this.who.look_needs_login && !this.who.user) {
+      this.stream = null;
+      this.link('lost', 'not logged in');
+      $('#content').replaceChildren(h('p', { class: 'none' }, 'This server shows itself to its users: log in first.'));
+      return;
+    }
     const query = new URLSearchParams({ ...this.view.ask(), since: this.last });
+    // A browser lets no page add a header to this.
+    if (this.who.look_needs_login) query.set('token', token());
     // A record's key is encoded already: it may have bytes that are no text.
     const key = this.view.key ? `&name=${this.view.key}` : '';
     const stream = this.stream = new EventSource(`/api/live?${query}${key}`);
@@ -75,12 +83,25 @@ const Page = {
       tick();
     });
     stream.addEventListener('error', () => {
+      if (stream !== this.stream) return;
       this.link('lost', 'no connection');
       // Asked to stop, or refused: it does not come back by itself.
-      if (stream.readyState === EventSource.CLOSED && stream === this.stream) {
-        setTimeout(() => stream === this.stream && this.listen(), 3000);
+      if (stream.readyState === EventSource.CLOSED) {
+        setTimeout(() => stream === this.stream && this.again(), 3000);
       }
     });
+  },
+
+  // The stream was refused: perhaps the login is over.
+  async again() {
+    try {
+      const was = this.who.user;
+      await ask();
+      if (was && !this.who.user) this.say('The login is over');
+    } catch {
+      // Nobody answers; the stream will say so.
+    }
+    this.listen();
   },
 
   link(is, text) {
@@ -145,8 +166,12 @@ function tick() {
   }
 }
 
+// What shows that a request comes from this page. It is kept where pages of other ports can't read it,
+// which cookies are not.
+const token = () => localStorage.getItem('token') ?? '';
+
 async function post(path, body) {
-  const headers = { 'Content-Type': 'application/json', 'X-Lockspan-Csrf': Page.who.csrf ?? '' };
+  const headers = { 'Content-Type': 'application/json', 'X-Lockspan-Csrf': token() };
   const answer = await fetch(path, { method: 'POST', headers, body: JSON.stringify(body) });
   const value = await answer.json();
   if (answer.ok) return value;
@@ -155,10 +180,11 @@ async function post(path, body) {
 }
 
 async function ask() {
-  Page.who = await (await fetch('/api/who')).json();
+  Page.who = await (await fetch('/api/who', { headers: { 'X-Lockspan-Csrf': token() } })).json();
   $('#server').textContent = Page.who.address.join(', ');
   $('#login-open').textContent = Page.who.user ? `Log out ${Page.who.user}` : 'Log in';
-  $('#login-how').textContent = Page.who.can_log_in ? `To end sessions and take back records: ${Page.who.how}.` : Page.who.how;
+  $('#login-how').textContent = !Page.who.can_log_in ? Page.who.how
+    : `${Page.who.look_needs_login ? 'To look, and with the right to end sessions and take back records' : 'To end sessions and take back records'}: ${Page.who.how}.`;
   for (const field of document.querySelectorAll('#login input, #login [type="submit"]')) {
     field.disabled = !Page.who.can_log_in;
   }
@@ -187,9 +213,11 @@ function dialog(box, act) {
 
 function login(then) {
   dialog($('#login'), async () => {
-    await post('/api/login', { user: $('#user').value, password: $('#password').value });
+    const who = await post('/api/login', { user: $('#user').value, password: $('#password').value });
+    localStorage.setItem('token', who.csrf);
     $('#password').value = '';
     await ask();
+    if (!Page.stream) Page.open();
     then?.();
   });
 }
@@ -225,7 +253,16 @@ addEventListener('DOMContentLoaded', async () => {
   $('#login-open').onclick = async () => {
     if (!Page.who.user) return login();
     await post('/api/logout', {});
+    localStorage.removeItem('token');
     await ask();
+    if (Page.who.look_needs_login) {
+      Page.listen();
+      $('#tiles').replaceChildren();
+      $('#plots').replaceChildren();
+      Page.samples = [];
+      Page.last = 0;
+    }
+    Page.say('Logged out');
   };
   addEventListener('hashchange', () => {
     Page.open();
@@ -235,4 +272,5 @@ addEventListener('DOMContentLoaded', async () => {
   setInterval(tick, 1000);
   await ask();
   Page.open();
+  if (!Page.stream) login();
 });

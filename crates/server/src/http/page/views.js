@@ -44,7 +44,8 @@ const since = at => h('time', { 'data-since': at });
 const left = at => h('time', { 'data-until': at });
 const mode = name => h('span', { class: `tag ${name}` }, name);
 const sessionLink = id => h('a', { href: `#session/${id}`, class: 'mono', title: id }, Draw.short(id, 14));
-const recordLink = (name, key) => h('a', { href: `#record/${key}` }, name);
+// A name that is written from right to left turns nothing around it.
+const recordLink = (name, key) => h('a', { href: `#record/${key}` }, h('bdi', {}, name));
 
 function state(text) {
   return h('span', { class: text.includes('wanted') ? 'tag wanted' : 'tag' }, text);
@@ -75,25 +76,31 @@ function pager(onStep) {
   };
 }
 
+// A field to search with; `again` is called when somebody has stopped typing.
+function search(label, example, again, ...more) {
+  const field = h('input', { id: 'match', type: 'search', autocomplete: 'off', spellcheck: 'false', placeholder: example, maxlength: '512' });
+  let pause;
+  field.oninput = () => {
+    clearTimeout(pause);
+    pause = setTimeout(again, 250);
+  };
+  const form = h('form', { class: 'search', role: 'search', onsubmit: event => { event.preventDefault(); again(); } },
+    h('div', {}, h('label', { for: 'match' }, label), field), ...more);
+  return { form, field };
+}
+
 const Views = {
   records() {
     const pages = [''];
     let next = null, announce = false;
-    const field = h('input', { id: 'match', type: 'search', autocomplete: 'off', spellcheck: 'false', placeholder: 'invoice:4, or order:*7' });
     const only = h('input', { id: 'only', type: 'checkbox' });
     const again = () => {
       pages.length = 1;
       announce = true;
       Page.listen();
     };
-    let pause;
-    field.oninput = () => {
-      clearTimeout(pause);
-      pause = setTimeout(again, 250);
-    };
     only.onchange = again;
-    const form = h('form', { class: 'search', role: 'search', onsubmit: event => { event.preventDefault(); again(); } },
-      h('div', {}, h('label', { for: 'match' }, 'Search by name (* and ? stand for anything)'), field),
+    const { form, field } = search('Search by name (* and ? stand for anything)', 'invoice:4, or order:*7', again,
       h('div', { class: 'tick' }, only, h('label', { for: 'only' }, 'only records that somebody waits for')));
     const list = table('Records that are held or waited for', ['Record', 'State', 'Token', 'Held by', 'Waiting, in order']);
     const steps = pager(step => {
@@ -113,7 +120,9 @@ const Views = {
           h('span', { class: 'mono' }, record.holders.map(it => it.token ?? '').sort().at(-1) || '–'),
           claims(record.holders, record.more_holders, false), claims(record.waiters, record.more_waiters, true),
         ], 'No such record is held or waited for.');
-        const words = `${count(value.records.length)} of ${count(value.total)} records, page ${pages.length}`;
+        const words = value.cut
+          ? `those ${count(value.records.length)} that most wait for; there are more`
+          : `${count(value.records.length)} of ${count(value.total)} records, page ${pages.length}`;
         steps.show(pages.length > 1, next !== null, words);
         if (announce) Page.say(words);
         announce = false;
@@ -167,23 +176,32 @@ const Views = {
 
   sessions() {
     const pages = [''];
-    let next = null;
+    let next = null, announce = false;
+    const { form, field } = search('Search by session, client or user (* and ? stand for anything)', 'worker-3, or 10.0.*', () => {
+      pages.length = 1;
+      announce = true;
+      Page.listen();
+    });
     const list = table('Open sessions', ['Session', 'Client', 'Lease', 'Left of it', 'Records', 'State']);
     const steps = pager(step => {
       if (step > 0 && next !== null) pages.push(next);
       if (step < 0 && pages.length > 1) pages.pop();
+      announce = true;
       Page.listen();
     });
     return {
       title: 'Sessions',
-      parts: [h('h2', { class: 'unseen' }, 'Sessions'), h('p', { class: 'soft' }, 'A session is one client with its lease: all that it holds ends with it.'), list.box, steps.box],
-      ask: () => ({ view: 'sessions', after: pages.at(-1) }),
+      parts: [h('h2', { class: 'unseen' }, 'Sessions'), h('p', { class: 'soft' }, 'A session is one client with its lease: all that it holds ends with it.'), form, list.box, steps.box],
+      ask: () => ({ view: 'sessions', match: field.value, after: pages.at(-1) }),
       show(value) {
         next = value.next;
         list.fill(value.sessions, it => it.session, it => [
           sessionLink(it.session), clients(it), span(it.lease / 1000), lease(it), count(it.claims), ending(it) || 'open',
-        ], 'There is no session.');
-        steps.show(pages.length > 1, next !== null, `${count(value.sessions.length)} of ${count(value.total)} sessions, page ${pages.length}`);
+        ], field.value ? 'No session is like that.' : 'There is no session.');
+        const words = `${count(value.sessions.length)} of ${count(value.total)} sessions, page ${pages.length}`;
+        steps.show(pages.length > 1, next !== null, words);
+        if (announce) Page.say(words);
+        announce = false;
       },
     };
   },
@@ -210,7 +228,8 @@ const Views = {
         const pairs = value.over ? [['State', 'over: closed, or its lease has ended']] : [
           ['State', value.last ? ending(value) : value.recovers ? 're-asserts what it held' : 'open'],
           ['Lease', span(value.lease / 1000)], ['Left of it', lease(value)],
-          ['Records', count(value.claims)], ['Clients', clients(value)],
+          ['Records', count(value.claims)], ['Clients', clients({ ...value, user: null })],
+          ...(value.user ? [['User', value.user]] : []),
         ];
         facts.replaceChildren(...pairs.flatMap(([name, what]) => [h('dt', {}, name), h('dd', {}, what)]));
         list.fill(value.records, it => it.key + it.holds, it => [
@@ -253,7 +272,7 @@ const Views = {
 const lease = it => h('span', {}, h('progress', { max: it.lease, value: 0, 'aria-hidden': 'true' }), ' ', left(it.until));
 const ending = it => it.last ? h('span', { class: 'tag ends' }, 'ends: it is not renewed') : it.recovers ? h('span', { class: 'tag' }, 're-asserts') : '';
 
-const clients = it => it.clients.join(', ') || h('span', { class: 'soft' }, 'not connected');
+const clients = it => [it.user && `user ${it.user}`, ...it.clients].filter(Boolean).join(', ') || h('span', { class: 'soft' }, 'not connected');
 
 function details(data) {
   const parts = [];
