@@ -23,7 +23,9 @@ use crate::report::{Report, Row, TIMES, Target};
 use crate::system;
 use crate::text;
 
-const ROUNDS: usize = 3;
+/// An owned add takes about 1.6 cycles in some samples and 2 or more in others, by one thread as by
+/// 256. The median of a few rounds is then a toss of a coin.
+const ROUNDS: usize = 15;
 const MILLIS: u64 = 150;
 /// A turn of each of 256 threads takes a scheduler a second.
 const CROWD_MILLIS: u64 = 1_100;
