@@ -18,6 +18,8 @@
 //! generation with it, loads `until` with acquire, reads the clock, and then looks whether its
 //! generation is still the present one: if it saw the later lease, it sees that it was lost.
 
+mod circles;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,8 +27,8 @@ use std::task::Waker;
 
 use lockspan_protocol::cache::{Config, Input, Output, WantRefusal};
 use lockspan_protocol::{
-    AcquireRefusal, GroupSet, LocalWait, LockCache, Owner, Record as Name, ServerId, SessionId,
-    Tick, ToNode, ToServer,
+    AcquireRefusal, GroupSet, LockCache, Owner, Record as Name, ServerId, SessionId, Tick, ToNode,
+    ToServer,
 };
 use lockspan_thread::gate::Pass;
 use lockspan_wire::Event;
@@ -652,80 +654,6 @@ impl Node {
         done
     }
 
-    /// Somebody with a name gets in line; refused if that closes a circle on this node.
-    pub(crate) fn waits(&self, core: &mut Core, owner: Owner, entry: &Arc<Entry>) {
-        core.waits.entry(owner).or_default().push(Arc::clone(entry));
-    }
-
-    /// Somebody with a name is not in line any more.
-    pub(crate) fn waited(&self, core: &mut Core, owner: Owner, entry: &Arc<Entry>) {
-        if let Some(entries) = core.waits.get_mut(&owner) {
-            if let Some(at) = entries.iter().position(|other| Arc::ptr_eq(other, entry)) {
-                entries.swap_remove(at);
-            }
-            if entries.is_empty() {
-                core.waits.remove(&owner);
-            }
-        }
-        // What the server was told about who waits here may not be true any more.
-        self.report(core);
-    }
-
-    /// Everybody that `from` wait for on this node, over others, and the waits on the way.
-    fn reachable(core: &Core, from: &[Owner]) -> (Vec<Owner>, Vec<LocalWait>) {
-        let mut owners = from.to_vec();
-        let mut on_the_way = Vec::new();
-        let mut at = 0;
-        while at < owners.len() {
-            let owner = owners[at];
-            for entry in core.waits.get(&owner).into_iter().flatten() {
-                let waits = lock(&entry.line).waits();
-                for wait in waits.into_iter().filter(|wait| wait.waiter == owner) {
-                    if !owners.contains(&wait.holder) {
-                        owners.push(wait.holder);
-                    }
-                    on_the_way.push(wait);
-                }
-            }
-            at += 1;
-        }
-        on_the_way.sort_unstable();
-        on_the_way.dedup();
-        (owners, on_the_way)
-    }
-
-    /// The circle on this node in which an owner waits for itself, if there is one.
-    pub(crate) fn circle(&self, core: &Core, owner: Owner) -> Option<Vec<Owner>> {
-        let (owners, waits) = Self::reachable(core, &[owner]);
-        let closes = waits.iter().any(|wait| wait.holder == owner);
-        closes.then(|| path(owner, &owners, &waits))
-    }
-
-    /// Tells the cache who keeps what is wanted back, where that has changed.
-    fn report(&self, core: &mut Core) {
-        if core.draining.is_empty() {
-            return;
-        }
-        let draining = std::mem::take(&mut core.draining);
-        for entry in draining {
-            let (is_draining, holders, reported) = {
-                let line = lock(&entry.line);
-                (line.drain.is_some(), line.named.clone(), line.reported.clone())
-            };
-            if !is_draining {
-                continue;
-            }
-            let (_, waits) = Self::reachable(core, &holders);
-            let report = (holders, waits);
-            if reported.as_ref() != Some(&report) {
-                lock(&entry.line).reported = Some(report.clone());
-                let (holders, waits) = report;
-                core.inbox.push_back(Input::Busy { record: entry.name.clone(), holders, waits });
-            }
-            core.draining.push(entry);
-        }
-    }
-
     /// Gives back what was not used for a while, and the least used beyond the number allowed.
     pub(crate) fn sweep(&self) {
         let now = clock::now();
@@ -770,26 +698,6 @@ impl Node {
         }
         is_closed
     }
-}
-
-/// The way from an owner to itself.
-fn path(owner: Owner, owners: &[Owner], waits: &[LocalWait]) -> Vec<Owner> {
-    // Each owner was found through one that comes before it; going back from whoever waits for the
-    // first gives the circle in reverse.
-    let mut circle = Vec::new();
-    let mut last = owner;
-    while let Some(wait) = waits.iter().find(|wait| wait.holder == last) {
-        if circle.contains(&wait.waiter) || !owners.contains(&wait.waiter) {
-            break;
-        }
-        circle.push(wait.waiter);
-        last = wait.waiter;
-        if last == owner {
-            break;
-        }
-    }
-    circle.reverse();
-    circle
 }
 
 /// Whether an input is about a grant that is void now.
