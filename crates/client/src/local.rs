@@ -9,10 +9,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockspan_tls::Stream;
 use tokio::time::{Instant, sleep};
 
 use crate::error::ConnectError;
-use crate::stream::Stream;
 use crate::task::Dial;
 
 /// Names the binary to start, where it is not on the path.

@@ -316,10 +316,10 @@ impl Node {
         let is_urgent = core.asking <= FEW;
         drop(core);
         wakes.into_iter().for_each(Waker::wake);
-        holds.iter().for_each(Hold::tell);
         if is_earlier {
             self.bell.notify_one();
         }
+        holds.iter().for_each(Hold::tell);
         (done, is_urgent)
     }
 

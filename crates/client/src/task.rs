@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::{SessionId, Tick};
-use lockspan_tls::ClientConfig;
+use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
     Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
 };
@@ -23,7 +23,7 @@ use crate::locks::Locks;
 use crate::meter;
 use crate::node::Node;
 use crate::stats::Counts;
-use crate::stream::Stream;
+use crate::stream;
 use crate::url::{Address, Login, Site};
 use crate::way::{Connection, Outbox, Way};
 
@@ -129,7 +129,7 @@ impl Dial {
         let address = self.address.to_string();
         let failed = |why| failed(address.clone(), why);
         let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer");
-        let connecting = Stream::connect(&self.address, self.tls.as_ref());
+        let connecting = stream::connect(&self.address, self.tls.as_ref());
         let connected = timeout(PATIENCE, connecting).await;
         let stream = connected.map_err(late).flatten().map_err(failed)?;
         let words = self.hello_words()?;

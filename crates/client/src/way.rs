@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use lockspan_protocol::{SessionId, Tick, ToServer};
+use lockspan_tls::Stream;
 use lockspan_wire::put_tell;
 
 use crate::clock;
@@ -21,7 +22,6 @@ use crate::entry::lock;
 use crate::memory::Seat;
 use crate::node::Node;
 use crate::peer::Peer;
-use crate::stream::Stream;
 
 /// For so long whoever has something to say leaves the writing to the background task. That may
 /// stand behind a task that does not wait.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `files` | certificates, keys and authorities from PEM files |
 //! | `testing` | certificates for tests, with the feature of that name |
+//! | `socket` | any of the sockets, with TLS or without |
 //! | `stream` | a connection: reads and writes that never wait, as those of a plain socket |
 //!
 //! Versions 1.2 and 1.3, by rustls with the primitives of ring. This crate knows nothing about
@@ -12,10 +13,12 @@
 #![forbid(unsafe_code)]
 
 mod files;
+mod socket;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 pub use files::{BadFile, ClientFiles, ServerFiles};
 pub use rustls::{ClientConfig, ServerConfig};
+pub use socket::Stream;
 pub use stream::{TlsStream, blocking};

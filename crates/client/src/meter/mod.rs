@@ -223,7 +223,7 @@ impl Node {
             is_heard && !std::mem::replace(&mut told.is_described, true)
         };
         if is_new {
-            names::describe();
+            publish::guarded(names::describe);
         }
         publish::publish();
     }

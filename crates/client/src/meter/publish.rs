@@ -1,6 +1,7 @@
 //! What goes to the recorder, and when.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Key, Label, Level, Metadata, Recorder};
@@ -22,6 +23,9 @@ struct Totals {
     lost_leases: AtomicU64,
     records: AtomicI64,
 }
+
+/// The recorder has panicked.
+static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 
 static TOTALS: Totals = Totals {
     told: AtomicU64::new(0),
@@ -46,7 +50,22 @@ pub(super) fn is_heard() -> bool {
 
 /// How long something took that is over.
 pub(super) fn record(key: &Key, time: Duration) {
-    with_recorder(|recorder| recorder.register_histogram(key, &ABOUT)).record(time.as_secs_f64());
+    guarded(|| {
+        let histogram = with_recorder(|recorder| recorder.register_histogram(key, &ABOUT));
+        histogram.record(time.as_secs_f64());
+    });
+}
+
+/// Calls the recorder, which is anybody's code: if it panics, it is told no more. Whoever calls is
+/// about to take or to give back a lock, and must get to the end of that.
+pub(super) fn guarded(act: impl FnOnce()) {
+    if HAS_PANICKED.load(Ordering::Relaxed) {
+        return;
+    }
+    if panic::catch_unwind(AssertUnwindSafe(act)).is_err() {
+        HAS_PANICKED.store(true, Ordering::Relaxed);
+        tracing::error!("the recorder of metrics has panicked; it is told nothing any more");
+    }
 }
 
 /// What a node has counted since it was last asked.
@@ -65,9 +84,11 @@ pub(super) fn add(now: &Stats, before: &Stats) {
 
 /// Tells the recorder everything.
 pub(super) fn publish() {
-    with_recorder(|recorder| {
-        of_process(recorder);
-        Tally::all().for_each(|tally| of_datatype(recorder, tally));
+    guarded(|| {
+        with_recorder(|recorder| {
+            of_process(recorder);
+            Tally::all().for_each(|tally| of_datatype(recorder, tally));
+        });
     });
 }
 

@@ -73,19 +73,19 @@ impl Tally {
 
     /// That of a datatype which somebody else names.
     pub(super) fn known(datatype: &[u8]) -> &'static Self {
-        find(datatype).unwrap_or_else(rest)
+        let seen = || looks_like(&shown(datatype));
+        find(datatype).or_else(seen).unwrap_or_else(rest)
     }
 
     #[cold]
     fn begin(datatype: &[u8]) -> &'static Self {
-        let shown: String = String::from_utf8_lossy(datatype).chars().take(NAME).collect();
+        let shown = shown(datatype);
         if shown == OTHER {
             return rest();
         }
         let _alone = lock(&NEW);
         // Two samples of one name would overwrite each other: what looks the same is one.
-        let same = |tally: &&Self| tally.label.value() == shown;
-        if let Some(tally) = first().find(same) {
+        if let Some(tally) = looks_like(&shown) {
             return tally;
         }
         let free = FIRST.iter().find(|place| place.get().is_none());
@@ -104,6 +104,15 @@ fn first() -> impl Iterator<Item = &'static Tally> {
 
 fn find(datatype: &[u8]) -> Option<&'static Tally> {
     first().find(|tally| *tally.datatype == *datatype)
+}
+
+/// As people see it.
+fn shown(datatype: &[u8]) -> String {
+    String::from_utf8_lossy(datatype).chars().take(NAME).collect()
+}
+
+fn looks_like(shown: &str) -> Option<&'static Tally> {
+    first().find(|tally| tally.label.value() == shown)
 }
 
 fn rest() -> &'static Tally {

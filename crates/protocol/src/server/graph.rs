@@ -24,6 +24,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::LOOKED;
 use crate::ids::{Owner, Seq, SessionId};
 use crate::messages::LocalWait;
 use crate::mode::Mode;
@@ -251,17 +252,20 @@ impl WaitGraph {
         }
     }
 
-    /// Whose owners are known: of the waits and of the grants at most `count` each.
+    /// Whose owners are known: of the waits and of the grants at most `count` each, if they `may`
+    /// be shown. Not all are looked at, if there are many.
     #[must_use]
-    pub fn owners(&self, count: usize) -> Vec<OwnersView> {
+    pub fn owners(&self, count: usize, may: impl Fn(&Record) -> bool) -> Vec<OwnersView> {
         let view = |session, record: &Record, waits, owners: &[Who]| {
             let owners = owners.iter().map(|&(_, owner)| owner).collect();
             let record = record.clone();
             OwnersView { session, record, waits, owners }
         };
-        let waits = self.waits.iter().take(count);
+        let waits = self.waits.iter().take(LOOKED * count);
+        let waits = waits.filter(|(_, it)| may(&it.record)).take(count);
         let waits = waits.map(|(key, it)| view(key.0, &it.record, true, &it.owners));
-        let holds = self.holds.iter().take(count);
+        let holds = self.holds.iter().take(LOOKED * count);
+        let holds = holds.filter(|(_, it)| may(&it.record)).take(count);
         let holds = holds.map(|(key, it)| view(key.0, &it.record, false, &it.holders));
         waits.chain(holds).collect()
     }

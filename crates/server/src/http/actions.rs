@@ -54,7 +54,13 @@ pub(super) async fn act(
             let value = json!({ "user": login.user, "csrf": login.csrf, "may_act": login.may_act });
             Ok(with_cookie(&value, &cookie))
         }
-        "/api/logout" => Ok(with_cookie(&json!({ "user": null }), &site.log_out(headers))),
+        "/api/logout" => {
+            // Only by the page's own script, as everything else; a login that is over is no matter.
+            if site.has_login(headers) {
+                site.by_page(headers)?;
+            }
+            Ok(with_cookie(&json!({ "user": null }), &site.log_out(headers)))
+        }
         "/api/end-session" => {
             let login = site.actor(headers)?;
             let id = word("session")?.parse().map(SessionId);

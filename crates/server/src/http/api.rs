@@ -50,7 +50,7 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
     let pattern = pattern(query)?;
     let total = service.stats().records;
     if query.bytes("only") == Some(b"waiting") {
-        let mut views = service.wanted(4 * MOST, CLAIMS_IN_LIST);
+        let mut views = service.wanted(4 * MOST, CLAIMS_IN_LIST, |_| true);
         let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| glob::fits(it, name));
         views.retain(|view| liked(view.record.as_bytes()));
         views.sort_by_key(|view| std::cmp::Reverse(view.waiters.len() + view.more_waiters));

@@ -13,8 +13,8 @@ const OWNERS: usize = 200;
 
 pub(super) fn shown(site: &Site) -> Value {
     let service = &site.shared.service;
-    let records = service.wanted(RECORDS, CLAIMS);
-    let owners = service.owners(OWNERS);
+    let records = service.wanted(RECORDS, CLAIMS, |_| true);
+    let owners = service.owners(OWNERS, |_| true);
     let owners = owners.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
         json!({

@@ -131,8 +131,13 @@ impl Site {
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie_name())
     }
 
-    /// Who acts, if they may: logged in, and by the page's own script.
-    pub(super) fn actor(&self, headers: &HeaderMap) -> Result<Login, Refused> {
+    /// Whether the cookie is that of a login.
+    pub(super) fn has_login(&self, headers: &HeaderMap) -> bool {
+        self.by_cookie(headers).is_some()
+    }
+
+    /// Who asks: logged in, and by the page's own script.
+    pub(super) fn by_page(&self, headers: &HeaderMap) -> Result<Login, Refused> {
         let login = self.by_cookie(headers).ok_or_else(|| {
             let why = self.operators.how().err();
             (StatusCode::UNAUTHORIZED, why.unwrap_or_else(|| "log in first".to_owned()))
@@ -142,6 +147,12 @@ impl Site {
             let why = "the page's token is missing or wrong: log in again".to_owned();
             return Err((StatusCode::FORBIDDEN, why));
         }
+        Ok(login)
+    }
+
+    /// Who acts, if they may.
+    pub(super) fn actor(&self, headers: &HeaderMap) -> Result<Login, Refused> {
+        let login = self.by_page(headers)?;
         if !login.may_act {
             let user = shown(&login.user);
             tracing::warn!(target: "audit", user = %user, "audit: may look, and wanted to act");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::SessionId;
-use lockspan_wire::{CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
+use lockspan_wire::{Command, CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -122,13 +122,13 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option
             Ok(count) => {
                 connection.shared.service.meters.bytes_in.add(count as u64);
                 connection.shared.vigil.as_ref().inspect(|vigil| vigil.heard());
-                connection.read(&mut buf);
+                connection.read_all(&mut buf).await;
                 while let Some(login) = connection.login.take() {
                     connection.log_in(login).await;
                     if connection.is_late() {
                         break;
                     }
-                    connection.read(&mut buf);
+                    connection.read_all(&mut buf).await;
                 }
             }
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
@@ -146,6 +146,14 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option
     }
     outbox.stream().shut_down();
     connection.shared.peers.remove(outbox.id);
+}
+
+/// Whether it may keep a thread busy for longer than a lock does.
+fn looks_at_much(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Locks { .. } | Command::Sessions { .. } | Command::History { .. } | Command::Waits
+    )
 }
 
 /// Until it is too late, if it ever is.
@@ -203,16 +211,27 @@ impl Connection {
         self.login_by = Instant::now() + self.shared.config.login_within;
     }
 
-    /// Carries out every whole command, then sends all that came of it.
-    fn read(&mut self, buf: &mut BytesMut) {
+    /// Carries out every whole command. Others have their turn after each that looks at much.
+    async fn read_all(&mut self, buf: &mut BytesMut) {
+        while self.read(buf) && self.outbox.closed().is_none() {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Carries out whole commands, then sends all that came of them; true if it may go on.
+    fn read(&mut self, buf: &mut BytesMut) -> bool {
         let shared = Arc::clone(&self.shared);
         let mut work = Work::at(clock::now());
         let mut commands = 0;
-        while !self.quits && self.login.is_none() {
+        let mut is_tired = false;
+        while !is_tired && !self.quits && self.login.is_none() {
             let limits = if self.access.is_nobody() { STRANGER } else { shared.config.wire };
             match take_command(buf, &limits) {
                 Ok(None) => break,
-                Ok(Some(Ok(command))) => self.run(command, &mut work),
+                Ok(Some(Ok(command))) => {
+                    is_tired = looks_at_much(&command);
+                    self.run(command, &mut work);
+                }
                 Ok(Some(Err(why))) => self.outbox.reply(&why.into(), &mut work.dirty),
                 Err(why) => {
                     self.outbox.reply(&why.to_reply(), &mut work.dirty);
@@ -224,6 +243,7 @@ impl Connection {
         }
         shared.service.meters.commands.add(commands);
         work.dirty.flush();
+        is_tired
     }
 
     /// The client has said its last: sends what it is still to be told. A command that waits for
@@ -310,11 +330,11 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use lockspan_tls::Stream;
     use tokio::io::AsyncWriteExt as _;
     use tokio::net::UnixStream;
 
     use super::*;
-    use crate::net::stream::Stream;
 
     #[tokio::test]
     async fn what_is_read_away_is_not_kept() {

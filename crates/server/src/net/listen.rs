@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockspan_tls::{ServerConfig, TlsStream};
+use lockspan_tls::{ServerConfig, Stream, TlsStream};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -19,7 +19,6 @@ use super::Shared;
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
 use super::strangers::Stranger;
-use super::stream::Stream;
 use crate::config::Address;
 use crate::error::StartError;
 use crate::users::Place;

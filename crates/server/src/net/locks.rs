@@ -223,7 +223,7 @@ impl Connection {
                 let wanted =
                     |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
                 let (next, views) = service.locks(cursor, count, |record| {
-                    wanted(record.as_bytes()) && self.access.may(Verb::Inspect, record.datatype())
+                    self.access.may(Verb::Inspect, record.datatype()) && wanted(record.as_bytes())
                 });
                 reply::locks(next, &views, clock::now())
             }
@@ -260,10 +260,8 @@ impl Connection {
     fn waits(&self) -> Value {
         let service = &self.shared.service;
         let may_see = |record: &Record| self.access.may(Verb::Inspect, record.datatype());
-        let mut records = service.wanted(WAITS, CLAIMS_OF_WAIT);
-        records.retain(|view| may_see(&view.record));
-        let mut owners = service.owners(WAITS);
-        owners.retain(|it| may_see(&it.record));
+        let records = service.wanted(WAITS, CLAIMS_OF_WAIT, may_see);
+        let owners = service.owners(WAITS, may_see);
         let mut deadlocks = service.circles();
         deadlocks.retain(|it| may_see(&it.record));
         reply::waits(&records, &owners, &deadlocks, clock::now())

@@ -12,7 +12,6 @@ mod login;
 pub(crate) mod outbox;
 pub(crate) mod peers;
 pub(crate) mod strangers;
-pub(crate) mod stream;
 
 use std::sync::Arc;
 use std::time::Instant;

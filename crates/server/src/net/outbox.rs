@@ -21,10 +21,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::{Buf as _, BytesMut};
 use lockspan_protocol::SessionId;
+use lockspan_tls::Stream;
 use lockspan_wire::{Event, EventStyle, Protocol, Value, put_event, put_value};
 use tokio::sync::Notify;
-
-use super::stream::Stream;
 
 /// Buffers that grew larger than this are not kept.
 const KEPT: usize = 64 << 10;

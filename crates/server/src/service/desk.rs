@@ -1,6 +1,6 @@
 //! The registry with its lock, and the seats of all sessions.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -30,6 +30,8 @@ pub(super) struct Desk {
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     /// How many of them each user has.
     pub(super) of_users: HashMap<Arc<str>, usize>,
+    /// Those from a run without users that nobody has spoken for since.
+    orphans: HashSet<SessionId>,
     /// Stands for the sessions of a run before of which nothing is known.
     phantom: Option<Listed>,
 }
@@ -44,6 +46,7 @@ impl Desk {
             out: VecDeque::new(),
             seats: HashMap::new(),
             of_users: HashMap::new(),
+            orphans: HashSet::new(),
             phantom: None,
         }
     }
@@ -53,6 +56,10 @@ impl Desk {
     /// A session is this user's from now on.
     pub(super) fn one_more_of(&mut self, user: &Arc<str>) {
         *self.of_users.entry(Arc::clone(user)).or_default() += 1;
+    }
+
+    pub(super) fn is_orphan(&self, session: SessionId) -> bool {
+        self.orphans.contains(&session)
     }
 
     fn one_less_of(&mut self, user: &Arc<str>) {
@@ -104,7 +111,7 @@ impl Service {
                     match &owner {
                         Some(owner) => desk.one_more_of(owner),
                         None => {
-                            self.orphans.fetch_add(1, Ordering::Relaxed);
+                            desk.orphans.insert(one.session);
                         }
                     }
                     let seat = Seat::new(one.session, one.ttl, one.handoff, owner);
@@ -114,6 +121,7 @@ impl Service {
                     desk.phantom = Some(*one);
                 }
             }
+            self.orphans.store(desk.orphans.len(), Ordering::Relaxed);
             let Saved { epoch, sessions } = saved;
             desk.registry.take(now, GroupSet::ALL, epoch, sessions, &mut desk.out)
         })
@@ -194,16 +202,22 @@ impl Service {
             Output::Ended { session } => {
                 desk.phantom.take_if(|phantom| phantom.session == session);
                 if let Some(seat) = desk.seats.remove(&session) {
-                    match seat.owner() {
-                        Some(owner) => desk.one_less_of(owner),
-                        None => self.one_orphan_less(),
+                    if let Some(owner) = seat.owner() {
+                        desk.one_less_of(owner);
                     }
+                    self.adopted(desk, session);
                     seat.end(work);
                 }
             }
             // It is the tables that are behind; see below. No group goes to another server.
             Output::Behind { .. } | Output::Left { .. } => {}
         }
+    }
+
+    /// The session is no orphan any more, if it was one.
+    pub(super) fn adopted(&self, desk: &mut Desk, session: SessionId) {
+        desk.orphans.remove(&session);
+        self.orphans.store(desk.orphans.len(), Ordering::Relaxed);
     }
 
     fn tell_tables(&self, desk: &mut Desk, said: ToTables, work: &mut Work) {

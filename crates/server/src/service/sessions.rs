@@ -56,21 +56,16 @@ impl Service {
     /// restart.
     pub(crate) fn claim(&self, session: SessionId, user: &Arc<str>, work: &mut Work) {
         self.with_desk(work, |desk, _| {
-            if let Some(seat) = desk.seats.get(&session).filter(|seat| seat.owner().is_none())
+            if desk.is_orphan(session)
+                && let Some(seat) = desk.seats.get(&session)
                 && desk.registry.store_again(session, &mut desk.out)
             {
                 // Before it is written, which is when this is done.
                 seat.claim(user);
                 desk.one_more_of(user);
-                self.one_orphan_less();
+                self.adopted(desk, session);
             }
         });
-    }
-
-    pub(super) fn one_orphan_less(&self) {
-        let less = |count: usize| count.checked_sub(1);
-        // Where there are no users they are not counted.
-        let _ = self.orphans.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 
     /// A command waits for the session to be open.

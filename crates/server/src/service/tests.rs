@@ -1,7 +1,9 @@
 //! What can't be brought about from outside: notes that come late and twice.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use lockspan_protocol::server::Listed;
 use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
 
 use super::work::Note;
@@ -154,4 +156,31 @@ fn an_epoch_that_can_not_have_been_does_not_end_the_service() {
     behind(&service, GroupSet::ALL, &[8_388_607, 8_388_606, 1 << 20]);
     assert_eq!(service.terms(), terms);
     assert!(service.serves_all());
+}
+
+/// A session that nobody owns, as an operator's is who takes a record back, is no orphan: it is not
+/// counted as one when it ends, and nobody can make it theirs.
+#[test]
+fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
+    let service = Service::new(Limits::default(), 4, 1, Storage::Memory, 0);
+    let mut work = Work::default();
+    let (orphan, operator) = (SessionId(5), SessionId(6));
+    let ttl = Duration::from_secs(30);
+    let listed = Listed { session: orphan, ttl, handoff: Handoff::Direct, here: true, last: false };
+    let saved = Saved { epoch: epoch(1), sessions: vec![listed] };
+    service.take_all(saved, &mut work).expect("nothing is served yet");
+    service.finish(&mut work);
+    assert!(service.has_orphans());
+    let ann: Arc<str> = "ann".into();
+    let seat = service.open(operator, ttl, Handoff::Direct, None, |_| (), &mut work);
+    let seat = seat.expect("it opens");
+    service.claim(operator, &ann, &mut work);
+    assert_eq!(seat.owner(), None);
+    service.close(operator, &mut work).expect("it was open");
+    service.finish(&mut work);
+    assert!(service.has_orphans(), "that was another one");
+    service.claim(orphan, &ann, &mut work);
+    service.finish(&mut work);
+    assert!(service.seat(orphan).expect("it lives").belongs_to(&ann));
+    assert!(!service.has_orphans());
 }

@@ -64,11 +64,16 @@ impl Service {
     }
 
     /// Records that are held and that others wait for: at most `count`, from all tables in turn.
-    pub(crate) fn wanted(&self, count: usize, claims: usize) -> Vec<RecordView> {
+    pub(crate) fn wanted(
+        &self,
+        count: usize,
+        claims: usize,
+        may: impl Fn(&Record) -> bool,
+    ) -> Vec<RecordView> {
         let each = count.div_ceil(self.shards.len()).max(4);
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(crate::lock(shard).table.wanted(each, claims));
+            all.extend(crate::lock(shard).table.wanted(each, claims, &may));
         }
         all.truncate(count);
         all
@@ -116,8 +121,8 @@ impl Service {
     }
 
     /// The owners that are known, of at most so many waits and as many grants.
-    pub(crate) fn owners(&self, count: usize) -> Vec<OwnersView> {
-        crate::lock(&self.graph).owners(count)
+    pub(crate) fn owners(&self, count: usize, may: impl Fn(&Record) -> bool) -> Vec<OwnersView> {
+        crate::lock(&self.graph).owners(count, may)
     }
 
     /// The circles that were refused last, the latest first.

@@ -184,6 +184,8 @@ async fn nobody_acts_without_a_login_and_a_token() {
     assert_eq!(operator.post("/api/end-session", &end).await.status, 403);
     operator.csrf.clear();
     assert_eq!(operator.post("/api/end-session", &end).await.status, 403);
+    // Whoever has found the cookie alone does not even log the operator out.
+    assert_eq!(operator.post("/api/logout", &json!({})).await.status, 403);
     operator.csrf = csrf;
     for (path, said, expected) in [
         ("/api/end-session", json!({}), 400),
@@ -195,8 +197,13 @@ async fn nobody_acts_without_a_login_and_a_token() {
         let answer = operator.post(path, &said).await;
         assert_eq!(answer.status, expected, "{path} {said}: {answer:?}");
     }
-    operator.post("/api/logout", &json!({})).await;
+    assert_eq!(operator.post("/api/logout", &json!({})).await.status, 200);
     assert_eq!(operator.post("/api/end-session", &end).await.status, 401, "it is over");
+    assert_eq!(
+        operator.post("/api/logout", &json!({})).await.status,
+        200,
+        "nothing is left to end"
+    );
     server.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lockspan_wire::Value;
+use lockspan_wire::{ErrorCode, Value};
 
 use crate::client::{Client, field, fresh, number, start, word};
 
@@ -35,6 +35,18 @@ async fn all_locks_are_paged_through_while_others_come_and_go() {
     assert_eq!(found, expected);
     assert_eq!(seen.len(), expected.len(), "each is seen once");
     assert!(pages > 20, "{pages} pages");
+    // A pattern is no longer than a name can be: each byte of it is compared with each name.
+    let (code, text) = client.refused(&["LS.LOCKS", "0", "MATCH", &"*".repeat(513)]).await;
+    assert!(code == ErrorCode::Err && text.contains("at most 512 bytes"), "{text}");
+    // Questions that look at much are answered in order, whatever else comes with them.
+    let (locks, ping) = (["LS.LOCKS", "0", "COUNT", "1"], ["PING"]);
+    for words in [&locks[..], &locks, &ping, &locks, &ping] {
+        client.send(words).await;
+    }
+    for is_page in [true, true, false, true, false] {
+        let reply = client.reply().await;
+        assert_eq!(matches!(reply, Value::Array(_)), is_page, "{reply:?}");
+    }
     server.stop().await;
 }
 

@@ -1,7 +1,7 @@
 //! The arguments of the commands `LS.*`.
 
 use bytes::Bytes;
-use lockspan_protocol::{Claim, GroupSet, Handoff, Owner};
+use lockspan_protocol::{Claim, GroupSet, Handoff, Owner, Record};
 
 use super::{Command, Events, Wait};
 use crate::read::{self, Bad, MILLIS, Reader};
@@ -177,7 +177,9 @@ pub(super) fn locks(from: &mut Reader<'_>) -> Read {
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "MATCH" => from.once("MATCH", &mut pattern, |from| {
-                from.word("pattern").map(Bytes::copy_from_slice)
+                from.parsed("pattern", "at most 512 bytes, as names are", |word| {
+                    (word.len() <= Record::LEN_MAX).then(|| Bytes::copy_from_slice(word))
+                })
             })?,
             "COUNT" => from.once("COUNT", &mut count, count_word)?,
             _ if first => match read::number(option) {

@@ -1,6 +1,7 @@
 //! What a table looks like from outside: for people, for tests, for the simulator.
 
 use super::*;
+use crate::server::LOOKED;
 
 /// The state of a record, as in the table of states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,14 +181,21 @@ impl LockTable {
     }
 
     /// Records that somebody holds and others wait for, those whose revokes are repeated next
-    /// first: at most `count` of them, each with at most so many claims.
+    /// first: at most `count` of those that `may` be shown, each with at most so many claims. Not
+    /// all are looked at, if there are many.
     #[must_use]
-    pub fn wanted(&self, count: usize, claims: usize) -> Vec<RecordView> {
+    pub fn wanted(
+        &self,
+        count: usize,
+        claims: usize,
+        may: impl Fn(&Record) -> bool,
+    ) -> Vec<RecordView> {
         let of = |&(tick, ix): &(Tick, RecordIx)| {
             let entry = self.names.at(ix.key())?;
-            (entry.alarm == Some(tick) && entry.waiters() > 0).then_some(entry)
+            let is_one = entry.alarm == Some(tick) && entry.waiters() > 0 && may(&entry.name);
+            is_one.then_some(entry)
         };
-        let wanted = self.resends.iter().filter_map(of);
+        let wanted = self.resends.iter().take(LOOKED * count).filter_map(of);
         wanted.take(count).map(|entry| self.view(entry, claims)).collect()
     }
 

@@ -1,18 +1,19 @@
-//! A connection's two ends of a pipe, whichever kind of socket it is.
+//! A connected socket of any kind: TCP, perhaps with TLS, or a socket file.
 
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{BufMut as _, BytesMut};
-use lockspan_tls::TlsStream;
 use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::TlsStream;
+
 /// A connected socket. Reading and writing need no exclusive access.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub enum Stream {
     /// A TCP connection.
     Tcp(TcpStream),
     /// A TCP connection with TLS.
@@ -23,7 +24,7 @@ pub(crate) enum Stream {
 
 impl Stream {
     /// Reads what is there, without waiting. 0: the other side has closed.
-    pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+    pub fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let room = buf.chunk_mut().len();
         let mut part = None;
         let mut all = |read| all_there_was(read, room, &mut part);
@@ -41,7 +42,7 @@ impl Stream {
 
     /// Writes what fits, without waiting. If that is nothing, the next write has to begin with the
     /// same bytes.
-    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
             Self::Tls(stream) => stream.try_write(bytes),
@@ -50,7 +51,7 @@ impl Stream {
     }
 
     /// Until there may be something to read.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
+    pub async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.readable().await,
             Self::Tls(stream) => stream.readable().await,
@@ -59,7 +60,7 @@ impl Stream {
     }
 
     /// Whether the other side is known to send nothing more.
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         let mut context = Context::from_waker(Waker::noop());
         let ready = match self {
             Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut context),
@@ -73,7 +74,7 @@ impl Stream {
     }
 
     /// Until something may be written.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
+    pub async fn writable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.writable().await,
             Self::Tls(stream) => stream.writable().await,
@@ -82,12 +83,12 @@ impl Stream {
     }
 
     /// Nothing more is read or written, by nobody.
-    pub(crate) fn shut_down(&self) {
+    pub fn shut_down(&self) {
         self.end(Shutdown::Both);
     }
 
     /// Nothing more is written; the other side hears so when it has read what was.
-    pub(crate) fn end_writing(&self) {
+    pub fn end_writing(&self) {
         self.end(Shutdown::Write);
     }
 
