@@ -58,6 +58,10 @@ impl Plan {
                 plan.disk_max = pick(&mut rng, &[20 * MS, 400 * MS]);
             }
         }
+        // Drawn last, so that all else of a seed is as it was before there were operators.
+        if matches!(class, Class::Faulty | Class::Drift) && rng.u32(..4) == 0 {
+            plan.retires = plan.time / rng.u64(1..8);
+        }
         plan
     }
 
