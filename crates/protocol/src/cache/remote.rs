@@ -221,6 +221,8 @@ impl LockCache {
             Some(_) => return self.report(record, out),
         };
         out.push(Output::Drain { record: record.clone(), to, stay: drain.stay });
+        // The server may have forgotten it: a `Keep` in between is not heard if this overtakes it.
+        self.report(record, out);
         if self.config.bugs.has(Bug::DowngradeEarly) && to.is_some() {
             let keep = Some(self.convert(record, held.seq));
             self.end(held.rest.server, record, Over::release(held.seq, keep), out);

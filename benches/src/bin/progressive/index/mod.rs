@@ -21,14 +21,18 @@ const ROUNDS: usize = 11;
 const ROUNDS_OF_MANY: usize = 3;
 const MILLIS: u64 = 100;
 
+/// At the beginning of a cache line, where all contestants stand alike.
+#[repr(align(128))]
+struct Aligned<S>(S);
+
 fn sample<S: Shared>(spec: Spec, updates: u32) -> Seen {
-    let shared = S::new(Index::new());
+    let shared = Aligned(S::new(Index::new()));
     let seen = crowd::run(spec, |dice, tally| {
         let has_to = dice.roll() < updates;
         *tally += u64::from(has_to);
-        shared.visit(dice.below(Index::end()), has_to)
+        shared.0.visit(dice.below(Index::end()), has_to)
     });
-    let changes = shared.into_inner().changes();
+    let changes = shared.0.into_inner().changes();
     assert_eq!(changes, seen.tally, "{}: a change was lost", S::NAME);
     seen
 }

@@ -109,6 +109,21 @@ fn a_revoke_that_comes_again_hears_again_who_holds_the_record() {
     ]);
 }
 
+/// The server forgets who holds the record as soon as nobody wants it, and says so by a `Keep`,
+/// which the next revoke may overtake: then that is the only sign.
+#[test]
+fn a_revoke_that_overtakes_a_keep_hears_again_who_holds_the_record() {
+    check(&[
+        (10, want("x", Write), "1/100 acquire x write #1 in 1"),
+        (20, granted("x", 1, Write), "open x write 1.7 on 1"),
+        (30, revoke_at(5, "x", 1, Write), "drain x by 32"),
+        (31, busy("x", &[1], &[]), "1/100 report x #1 no 1 o1"),
+        (40, revoke_at(7, "x", 1, Read), "drain x to read by 32\n1/100 report x #1 no 1 o1"),
+        (41, keep_at(6, "x", 1), ""),
+        (50, revoke_at(8, "x", 1, Write), "drain x by 32\n1/100 report x #1 no 1 o1"),
+    ]);
+}
+
 #[test]
 fn a_retry_before_the_answer_is_followed_at_once() {
     check(&[
