@@ -264,15 +264,16 @@ fn sim(_: &Workspace) -> Result<Done> {
     passed(format!("worlds {SIM_SEEDS}, each bug put back, the small worlds in every order"))
 }
 
+/// Not optimised, as the tests are: what is measured here says nothing, and is built already.
 fn bench_smoke(workspace: &Workspace) -> Result<Done> {
-    Cmd::new("cargo run --release -p lockspan-benches -- --smoke --out")
+    Cmd::new("cargo run -p lockspan-benches -- --smoke --out")
         .arg(workspace.target.join("bench-smoke"))
         .run()?;
-    Cmd::new("cargo run --release -p lockspan-benches --bin protocol -- --smoke").run()?;
-    Cmd::new("cargo run --release -p lockspan-benches --bin progressive -- --smoke").run()?;
-    Cmd::new("cargo run --release -p lockspan-benches --bin revocable -- --smoke").run()?;
-    Cmd::new("cargo run --release -p lockspan-benches --bin service -- --smoke").run()?;
-    Cmd::new("cargo run --release -p lockspan-benches --bin redis -- --smoke")
+    Cmd::new("cargo run -p lockspan-benches --bin protocol -- --smoke").run()?;
+    Cmd::new("cargo run -p lockspan-benches --bin progressive -- --smoke").run()?;
+    Cmd::new("cargo run -p lockspan-benches --bin revocable -- --smoke").run()?;
+    Cmd::new("cargo run -p lockspan-benches --bin service -- --smoke").run()?;
+    Cmd::new("cargo run -p lockspan-benches --bin redis -- --smoke")
         .env("LOCKSPAN_PYTHON", workspace.python())
         .run()?;
     passed("each comparison once, tiny; its numbers mean nothing")
