@@ -4,8 +4,9 @@
  *
  * Any number of readers can pass the lock concurrently, but only one writer can
  * have access at any time, and that access cannot be combined with any other.
- * Every wait is bounded by the turns of those who came before: neither readers
- * nor writers can be kept out for ever.
+ * Neither readers nor writers can starve: threads that come later may pass one
+ * that waits for at most 10 ms, and from then on it is served in turn. What it
+ * waits for beyond that is the time that the holders before it take.
  *
  *     lt_rwlock_t *lock = lt_rwlock_new();
  *     lt_rwlock_read_lock(lock);
@@ -21,6 +22,12 @@
  *  - A thread that has the lock must not wait for it again, in either mode: it
  *    may wait for itself. A *_trylock is always safe.
  *  - A lock serves the threads of one process, and is not for a signal handler.
+ *  - In the child of a fork, the thread that forked still holds what it held,
+ *    and may unlock it. What other threads held stays locked; threads that only
+ *    waited are forgotten. So handlers of pthread_atfork that lock for writing
+ *    before the fork, and unlock in parent and child, leave the child a lock
+ *    that it can use. With a read lock in such handlers the child's lock may
+ *    stay locked for writers, as other readers may have had it too.
  *
  * Misuse that the lock can see is never passed over in silence: a null
  * descriptor, an unlock of a lock that is not locked that way, or the free of

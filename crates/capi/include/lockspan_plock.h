@@ -61,12 +61,17 @@
  *    even one that has ended a hold and is about to return. Join the threads
  *    first, or know by other means that their calls have returned. (This is
  *    stricter than lt_rwlock_free of lockspan.h.)
- *  - At most 524 286 may be inside. For one more, try_... and timed_... fail,
- *    and a function that waits prints why and aborts; if it stands in line
- *    already, it goes on waiting.
+ *  - At most 524 286 may be inside. For one more, try_... fails, timed_... waits
+ *    for one to leave until its time, and a function that waits prints why and
+ *    aborts; if it stands in line already, it goes on waiting.
  *  - A thread that has to sleep needs a little memory for it; if there is none,
  *    the program aborts.
  *  - A lock serves the threads of one process, and is not for a signal handler.
+ *  - In the child of a fork, the thread that forked still holds what it held.
+ *    What other threads held stays held. A lock that another thread waited for
+ *    at the fork must not be used in the child, not even to end a hold: a call
+ *    may wait for that thread, which the child does not have. (This is stricter
+ *    than for the lock of lockspan.h.)
  *
  * Misuse that the lock can see is never passed over in silence: a null
  * descriptor, a call that ends or converts a hold in a state that nobody is in,

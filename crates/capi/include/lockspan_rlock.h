@@ -39,8 +39,7 @@
  *    with tickets leaves their memory behind, and their locks cannot be freed.
  *  - lockspan_rlock_free: all tickets of the lock were released, and no call on
  *    it still runs.
- *  - A thread that may be cancelled (pthread_cancel) has switched that off, by
- *    pthread_setcancelstate, when it calls a function of this file: they wait.
+ *  - No function is a cancellation point (pthread_cancel).
  *  - No function is for a signal handler. A handler may interrupt any of them.
  *  - In the child of a fork, tickets of the thread that forked go on; locks
  *    that other threads own are free. A child of vfork must not use any.

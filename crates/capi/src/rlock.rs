@@ -5,8 +5,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{EAGAIN, EBUSY, ECANCELED, EINVAL, ENOMEM, EPERM, c_int};
 use lockspan_thread::revocable::{self, Lock, Refused, Revoked, Steal, Ticket, Word};
@@ -292,7 +291,21 @@ extern "C" fn lockspan_rlock_release_all() {
 /// What this process uses; see the header.
 #[unsafe(no_mangle)]
 extern "C" fn lockspan_rlock_backend() -> *const c_char {
-    static TEXT: OnceLock<CString> = OnceLock::new();
-    let text = || CString::new(revocable::backend().to_string()).unwrap_or_default();
-    TEXT.get_or_init(text).as_ptr()
+    /// Null until it is made. Nobody waits for another thread's text: in a child of a fork that
+    /// would be a deadlock. Several may make it, and the first one stays.
+    static TEXT: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
+    let made = TEXT.load(Ordering::Acquire);
+    if !made.is_null() {
+        return made;
+    }
+    let text = CString::new(revocable::backend().to_string()).unwrap_or_default().into_raw();
+    let null = std::ptr::null_mut();
+    match TEXT.compare_exchange(null, text, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => text,
+        Err(first) => {
+            // SAFETY: made above, and nobody else has seen it.
+            drop(unsafe { CString::from_raw(text) });
+            first
+        }
+    }
 }

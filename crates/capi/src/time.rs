@@ -16,8 +16,7 @@ const LONG: Duration = Duration::from_secs(1 << 30);
 pub(crate) unsafe fn deadline(until: *const timespec) -> Option<Deadline> {
     // SAFETY: the same contract.
     let (secs, nanos) = unsafe { parts(until) }?;
-    // Before the clock's beginning is long past, and the kernel refuses negative times.
-    Some(if secs < 0 { Deadline::monotonic(0, 0) } else { Deadline::monotonic(secs, nanos) })
+    Some(Deadline::monotonic(secs, nanos))
 }
 
 /// The time in `until` as a progressive lock takes it; `None` if it is null or no time. What is

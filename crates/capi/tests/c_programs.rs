@@ -6,7 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{exported, library, program, run, run_well, text};
+use support::{exported, imports_no_cancellation_point_but, library, program, run, run_well, text};
 
 fn header_dir() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("include")
@@ -79,6 +79,45 @@ fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
 fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
     for backend in ["rseq", "membarrier", "plain"] {
         run_well(linked("rlock.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
+    }
+}
+
+#[test]
+fn fair_s15_no_call_acts_on_a_cancellation_of_its_thread() {
+    let program = linked("cancel.c");
+    for part in ["fair", "progressive"] {
+        run_well(Command::new(program.get_program()).arg(part));
+    }
+    for backend in ["rseq", "membarrier", "plain"] {
+        let mut command = Command::new(program.get_program());
+        run_well(command.arg("revocable").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
+    }
+    ends_with(&program, &["misuse"], "lt_rwlock_free: the descriptor is null");
+}
+
+/// Why the library may import them, although no call acts on a cancellation.
+const CANCELLATION_POINTS: &[(&str, &str)] = &[
+    ("close", "what is read once about the machine is read with cancellation switched off"),
+    ("open", "the same"),
+    ("open64", "the same"),
+    ("read", "the same"),
+    ("pthread_join", "the self-tests of the revocable locks run with cancellation switched off"),
+    ("pause", "the standard library's end of a process, which never returns"),
+    ("write", "the standard library's message of a panic, which aborts here"),
+    ("writev", "the same"),
+];
+
+#[test]
+fn fair_s15_the_library_calls_no_other_cancellation_point() {
+    let library = library("lockspan-capi", "liblockspan.so");
+    imports_no_cancellation_point_but(&library, CANCELLATION_POINTS);
+}
+
+#[test]
+fn fair_s17_handlers_of_pthread_atfork_may_hold_the_lock() {
+    let program = linked("atfork.c");
+    for child in ["off", "on"] {
+        run_well(Command::new(program.get_program()).arg(child));
     }
 }
 

@@ -3,9 +3,16 @@
 use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
-pub use self::linux::Deadline;
+pub use self::linux::{Deadline, monotonic_nanos};
 #[cfg(not(target_os = "linux"))]
-pub use self::portable::Deadline;
+pub use self::portable::{Deadline, monotonic_nanos};
+
+/// `secs` in a C type that may be smaller: what does not fit becomes its highest value. For times
+/// that are not negative; a time beyond 2^31 seconds is as good as never.
+#[cfg(target_os = "linux")]
+pub(crate) fn saturating<T: From<i32> + TryFrom<S>, S>(secs: S) -> T {
+    T::try_from(secs).unwrap_or_else(|_| T::from(i32::MAX))
+}
 
 impl Deadline {
     /// The deadline that lies `timeout` from now; `None` if that is too far away to be written.
@@ -16,12 +23,13 @@ impl Deadline {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Duration, Instant};
+    use super::{Duration, Instant, saturating};
 
     /// In nanoseconds.
     const SECOND: u32 = 1_000_000_000;
 
-    /// An absolute time on one of the kernel's clocks.
+    /// An absolute time on one of the kernel's clocks, never before that clock's beginning: the
+    /// kernel refuses negative times.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Deadline {
         pub(crate) realtime: bool,
@@ -30,7 +38,8 @@ mod linux {
     }
 
     impl Deadline {
-        /// A time on `CLOCK_MONOTONIC`. More than a second's nanoseconds are carried over.
+        /// A time on `CLOCK_MONOTONIC`. More than a second's nanoseconds are carried over. A time
+        /// before the clock's beginning has passed, and so has the beginning, which it becomes.
         pub const fn monotonic(secs: i64, nanos: u32) -> Self {
             Self::new(false, secs, nanos)
         }
@@ -42,7 +51,21 @@ mod linux {
 
         const fn new(realtime: bool, secs: i64, nanos: u32) -> Self {
             let secs = secs.saturating_add((nanos / SECOND) as i64);
+            if secs < 0 {
+                return Self { realtime, secs: 0, nanos: 0 };
+            }
             Self { realtime, secs, nanos: nanos % SECOND }
+        }
+
+        /// Whether it is a time on `CLOCK_REALTIME`.
+        pub const fn is_realtime(&self) -> bool {
+            self.realtime
+        }
+
+        /// The time as the kernel takes it; one too far away for its type becomes the latest that
+        /// the type has.
+        pub fn timespec(&self) -> libc::timespec {
+            libc::timespec { tv_sec: saturating(self.secs), tv_nsec: self.nanos as _ }
         }
 
         /// True once the clock has reached this time.
@@ -74,6 +97,12 @@ mod linux {
         }
     }
 
+    /// The monotonic clock, in nanoseconds since some fixed time before this process began.
+    pub fn monotonic_nanos() -> u64 {
+        let (secs, nanos) = now(libc::CLOCK_MONOTONIC);
+        (secs as u64).wrapping_mul(u64::from(SECOND)).wrapping_add(nanos as u64)
+    }
+
     fn now(clock: libc::clockid_t) -> (i64, i64) {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: `time` is a live timespec that the call may fill.
@@ -86,7 +115,31 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 mod portable {
+    use std::ptr;
+
     use super::{Duration, Instant};
+    use crate::sync::machine::{AtomicPtr, Ordering};
+
+    /// The monotonic clock, in nanoseconds since the first call.
+    pub fn monotonic_nanos() -> u64 {
+        /// Nobody waits for another thread's reading: in a child of a fork it may never come.
+        static START: AtomicPtr<Instant> = AtomicPtr::new(ptr::null_mut());
+        let mut start = START.load(Ordering::Acquire);
+        if start.is_null() {
+            let mine = Box::into_raw(Box::new(Instant::now()));
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            start = match START.compare_exchange(ptr::null_mut(), mine, order.0, order.1) {
+                Ok(_) => mine,
+                Err(theirs) => {
+                    // SAFETY: made above, and nobody else has seen it.
+                    drop(unsafe { Box::from_raw(mine) });
+                    theirs
+                }
+            };
+        }
+        // SAFETY: the first one stays for ever.
+        unsafe { &*start }.elapsed().as_nanos() as u64
+    }
 
     /// An absolute time on the system's monotonic clock.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,10 +62,10 @@ impl Bell {
 fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Woken {
     let mut operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let time = deadline.map(|deadline| {
-        if deadline.realtime {
+        if deadline.is_realtime() {
             operation |= libc::FUTEX_CLOCK_REALTIME;
         }
-        libc::timespec { tv_sec: deadline.secs as _, tv_nsec: deadline.nanos as _ }
+        deadline.timespec()
     });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `word` and `time` live through the call; the kernel only reads them.
@@ -80,7 +80,14 @@ fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>) -> Woken {
             libc::FUTEX_BITSET_MATCH_ANY,
         )
     };
-    let timed_out =
-        answer == -1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::ETIMEDOUT);
-    if timed_out { Woken::TimedOut } else { Woken::Changed }
+    if answer != -1 {
+        return Woken::Changed;
+    }
+    let error = std::io::Error::last_os_error().raw_os_error();
+    // Any other error would come again at once, and the caller's loop would never sleep.
+    debug_assert!(
+        matches!(error, Some(libc::ETIMEDOUT | libc::EAGAIN | libc::EINTR)),
+        "the kernel refuses to sleep: {error:?}"
+    );
+    if error == Some(libc::ETIMEDOUT) { Woken::TimedOut } else { Woken::Changed }
 }

@@ -12,8 +12,13 @@
 //! | `futex.rs`    | Linux                              | a private futex on the word  |
 //! | `parked.rs`   | every other OS, loom, shuttle      | thread parking               |
 //! | `Alarm::Task` | futures, wherever the program runs | returning `Pending`          |
+//!
+//! No function here is a cancellation point of POSIX threads (`cancel.rs`), and none waits for
+//! another thread to find something out: in a child of a fork ([`fork`]) that thread is gone.
 
+mod cancel;
 mod deadline;
+pub mod fork;
 pub mod sync;
 
 #[cfg(all(target_os = "linux", not(any(lockspan_loom, lockspan_shuttle))))]
@@ -27,7 +32,8 @@ use std::task::Waker;
 
 use crate::sync::AtomicU32;
 
-pub use crate::deadline::Deadline;
+pub use crate::cancel::{nap, stop, uncancelled};
+pub use crate::deadline::{Deadline, monotonic_nanos};
 
 /// Where one thread sleeps: a word, and the way to wake the thread that made the spot.
 #[derive(Debug)]

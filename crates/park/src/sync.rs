@@ -6,22 +6,30 @@
 #[cfg(lockspan_loom)]
 pub use loom::{
     cell::UnsafeCell,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sync::{Arc, Mutex},
     thread,
 };
 #[cfg(lockspan_shuttle)]
 pub use shuttle::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sync::{Arc, Mutex},
     thread,
 };
 #[cfg(not(any(lockspan_loom, lockspan_shuttle)))]
 pub use std::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     sync::{Arc, Mutex},
     thread,
 };
+
+/// Atomics that are the machine's own even in a model: for words that the kernel or a section of
+/// assembly reads, and for what a process finds out once.
+pub mod machine {
+    pub use std::sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
+    };
+}
 
 #[cfg(not(lockspan_loom))]
 pub use self::cell::UnsafeCell;

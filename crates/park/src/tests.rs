@@ -62,6 +62,31 @@ fn a_realtime_deadline_follows_the_wall_clock() {
     assert_eq!(Spot::new(0).sleep(0, Some(Deadline::realtime(1, 0))), Woken::TimedOut);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn fair_s18_a_deadline_before_the_clocks_beginning_has_passed() {
+    for secs in [-1, -1_000_000, i64::MIN] {
+        for deadline in [Deadline::monotonic(secs, 999_999_999), Deadline::realtime(secs, 0)] {
+            assert!(deadline.passed());
+            assert_eq!(Spot::new(0).sleep(0, Some(deadline)), Woken::TimedOut, "{secs}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn fair_s18_seconds_that_do_not_fit_are_the_latest_time_there_is() {
+    use crate::deadline::saturating;
+
+    assert_eq!(saturating::<i32, _>(i64::from(u32::MAX)), i32::MAX);
+    assert_eq!(saturating::<i32, _>(i64::MAX), i32::MAX);
+    assert_eq!(saturating::<i32, _>(u64::MAX), i32::MAX);
+    assert_eq!(saturating::<i32, _>(7_i64), 7);
+    assert_eq!(saturating::<i64, _>(i64::MAX), i64::MAX);
+    assert_eq!(saturating::<i64, _>(1_i64 << 40), 1 << 40);
+    assert_eq!(Deadline::monotonic(i64::MAX, 1).timespec().tv_nsec, 1);
+}
+
 #[test]
 fn an_alarm_outlives_its_spot() {
     let alarm = Spot::new(0).alarm();

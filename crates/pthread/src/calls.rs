@@ -7,7 +7,7 @@ use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, EINVAL, c_int, clockid_t, timespec};
 use lockspan_thread::fair::Policy as _;
 
 use crate::abi::{CAttr, CLock, PrivatePolicy};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{self, Clock};
 use crate::serve::{self, Wait};
 use crate::{errno, held};
 
@@ -19,10 +19,11 @@ static AT_LOAD: extern "C" fn() = {
         held::forget_shared();
     }
     extern "C" fn at_load() {
-        // What the private lock finds out once, about processors and the clock, it finds out here:
-        // in the midst of a lock call it would use the heap and files.
+        // What the private lock finds out once, about processors, the clock and forks, it finds
+        // out here: in the midst of a lock call it would use the heap and files.
         PrivatePolicy::crowd();
         PrivatePolicy::now();
+        lockspan_park::fork::generation();
         // A child of `fork` holds no process-shared locks.
         // SAFETY: the handler is a plain function that touches the calling thread's table only.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
@@ -43,7 +44,7 @@ unsafe fn deadline(clock: clockid_t, at: *const timespec) -> Result<Wait, c_int>
     };
     // SAFETY: null, or valid by the caller's word.
     let at = unsafe { at.as_ref() }.ok_or(EINVAL)?;
-    Deadline::new(clock, at.tv_sec, at.tv_nsec).map(Wait::Until).ok_or(EINVAL)
+    clock::deadline(clock, at.tv_sec, at.tv_nsec).map(Wait::Until).ok_or(EINVAL)
 }
 
 /// Defines a C function and its doc; `errno` is kept over its body.

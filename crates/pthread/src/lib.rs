@@ -21,9 +21,14 @@
 //! - `EDEADLK` for a write lock by a thread that reads, `EPERM` for an unlock by a thread that does
 //!   not hold the lock, `EBUSY` for destroying a lock in use, `EINVAL` for a lock that is null or
 //!   destroyed;
-//! - threads of higher priority are not served first.
+//! - threads of higher priority are not served first;
+//! - in the child of a `fork`, threads of the parent that waited for a private lock are forgotten.
+//!   With handlers of `pthread_atfork` that hold the lock for writing over the fork the child can
+//!   go on using it; glibc's lock waits there for threads that do not exist. What other threads
+//!   *held* stays locked in both.
 //!
-//! Once loaded it calls neither `malloc` nor a cancellation point, and it leaves `errno` alone.
+//! Once loaded it calls no `malloc`, no call acts on a cancellation (`pthread_cancel`), and it
+//! leaves `errno` alone.
 //! Only x86-64 Linux with glibc: elsewhere the library is empty, as the place of the kind in a
 //! static initialiser is another.
 #![cfg(all(

@@ -14,7 +14,7 @@ use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOMEM, EPERM, ETIMEDOUT, c_int};
 use lock_api::RawRwLock as _;
 
 use crate::abi::{CAttr, CLock, Core, LAST_KIND, PrivateRwLock};
-use crate::clock::{Clock, Deadline};
+use crate::clock::Deadline;
 use crate::held::{self, Mode};
 use crate::shared::{Outcome, SharedRwLock};
 
@@ -38,15 +38,6 @@ impl Wait {
     /// What a call returns whose own thread keeps it out.
     fn deadlock(self) -> c_int {
         if matches!(self, Self::No) { EBUSY } else { EDEADLK }
-    }
-}
-
-impl From<Deadline> for lockspan_park::Deadline {
-    fn from(at: Deadline) -> Self {
-        match at.clock {
-            Clock::Realtime => Self::realtime(at.secs, at.nanos),
-            Clock::Monotonic => Self::monotonic(at.secs, at.nanos),
-        }
     }
 }
 
@@ -254,7 +245,7 @@ impl Core {
                         lock.lock_shared();
                         Outcome::Held
                     }
-                    Some(at) => held_if(lock.lock_shared_deadline(at.into())),
+                    Some(at) => held_if(lock.lock_shared_deadline(at)),
                 }
             }
             // SAFETY: live by the caller's word.
@@ -281,7 +272,7 @@ impl Core {
                         lock.lock_exclusive();
                         Outcome::Held
                     }
-                    Some(at) => held_if(lock.lock_exclusive_deadline(at.into())),
+                    Some(at) => held_if(lock.lock_exclusive_deadline(at)),
                 }
             }
             // SAFETY: live by the caller's word.

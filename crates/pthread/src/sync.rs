@@ -14,7 +14,7 @@ pub(crate) use std::sync::atomic::Ordering;
 
 use std::sync::atomic::AtomicU64;
 
-use crate::clock::{Clock, Deadline};
+use crate::clock::Deadline;
 
 /// How often a waiter looks again before it sleeps.
 pub(crate) const SPINS: u32 = 100;
@@ -68,11 +68,10 @@ impl Word {
             Half::High => (seen >> 32) as u32,
         };
         let clock = match until {
-            Some(Deadline { clock: Clock::Realtime, .. }) => libc::FUTEX_CLOCK_REALTIME,
+            Some(at) if at.is_realtime() => libc::FUTEX_CLOCK_REALTIME,
             _ => 0,
         };
-        let time = until
-            .map(|at| libc::timespec { tv_sec: at.secs, tv_nsec: libc::c_long::from(at.nanos) });
+        let time = until.map(|at| at.timespec());
         let time = time.as_ref().map_or(std::ptr::null(), |t| &raw const *t);
         // SAFETY: FUTEX_WAIT_BITSET only reads the 4 aligned bytes at `address`, which lie in
         // `self`, and `time`, which is null or points to a timespec of this frame. Without the
@@ -88,11 +87,13 @@ impl Word {
                 class,
             )
         };
-        if done == -1 && crate::errno::get() == libc::ETIMEDOUT {
-            Woken::TimedOut
-        } else {
-            Woken::LookAgain
+        if done != -1 {
+            return Woken::LookAgain;
         }
+        let error = crate::errno::get();
+        // Any other error would come again at once, and the caller's loop would never sleep.
+        debug_assert!(matches!(error, libc::ETIMEDOUT | libc::EAGAIN | libc::EINTR), "{error}");
+        if error == libc::ETIMEDOUT { Woken::TimedOut } else { Woken::LookAgain }
     }
 
     /// Wakes all sleepers on `half` that share a class with `class`. Does not touch the word: the

@@ -83,7 +83,7 @@ impl Word {
         let id = line.next;
         line.next += 1;
         line.asleep.push((half, class, id));
-        if until.is_some_and(|at| at.secs != NEVER) {
+        if until.is_some_and(|at| at.timespec().tv_sec != NEVER) {
             // Between these two lines the others do as much as the explorer lets them.
             drop(line);
             line = self.line.lock().unwrap();

@@ -15,7 +15,7 @@ mod support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use support::{exported, library, program, run_well, text};
+use support::{exported, imports_no_cancellation_point_but, library, program, run_well, text};
 
 fn preload() -> PathBuf {
     library("lockspan-pthread", "liblockspan_pthread.so")
@@ -66,6 +66,34 @@ fn threads_exclude_each_other_and_a_reader_may_read_again() {
 #[test]
 fn the_last_owner_may_destroy_while_earlier_unlocks_return() {
     check_both_sorts("destroy.c");
+}
+
+#[test]
+fn fair_s15_no_rwlock_call_acts_on_a_cancellation_of_its_thread() {
+    check_both_sorts("cancelled.c");
+}
+
+/// Why the library may import them, although no call acts on a cancellation.
+const CANCELLATION_POINTS: &[(&str, &str)] = &[
+    ("close", "what is read once about the machine is read when the library is loaded"),
+    ("open", "the same"),
+    ("open64", "the same"),
+    ("read", "the same"),
+    ("write", "the standard library's message of a panic, which aborts here"),
+    ("writev", "the same"),
+];
+
+#[test]
+fn fair_s15_the_preload_library_calls_no_other_cancellation_point() {
+    imports_no_cancellation_point_but(&preload(), CANCELLATION_POINTS);
+}
+
+#[test]
+fn fair_s17_handlers_of_pthread_atfork_may_hold_a_preloaded_lock() {
+    let program = program("handlers.c", &[]);
+    for child in ["off", "on"] {
+        run_well(preloaded(&program).arg(child));
+    }
 }
 
 #[test]

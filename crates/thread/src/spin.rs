@@ -1,7 +1,12 @@
 //! How long a thread spins before it sleeps: a little, and never without bound.
+//!
+//! Sleeps are [`lockspan_park::nap`]: `std::thread::sleep` is a cancellation point, and a lock call
+//! must not end in the middle.
 
 use core::hint::spin_loop;
 use std::time::{Duration, Instant};
+
+use lockspan_park::nap;
 
 use crate::sync::{MODEL, thread};
 
@@ -91,7 +96,7 @@ impl Patience {
             self.yields = self.yields.saturating_sub(1);
             thread::yield_now();
         } else {
-            std::thread::sleep(Duration::from_micros(50));
+            nap(Duration::from_micros(50));
         }
     }
 }
@@ -114,7 +119,7 @@ impl Naps {
         if MODEL {
             return thread::yield_now();
         }
-        std::thread::sleep(self.next(left));
+        nap(self.next(left));
     }
 
     /// How long the next nap is.

@@ -13,6 +13,7 @@ mod links;
 mod readme;
 mod safety;
 mod text;
+mod waits;
 
 use std::fmt;
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     for file in &sources {
         findings.extend(atomics::check(file));
         findings.extend(safety::check(file));
+        findings.extend(waits::check(file));
         findings.extend(includes::check(workspace, file));
     }
     for file in workspace.files(&["md"])? {

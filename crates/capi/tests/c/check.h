@@ -12,6 +12,8 @@
     do { \
         long got_ = (long)(what), want_ = (long)(want); \
         if (got_ != want_) { \
+            /* The message is not to be lost to a pending cancellation. */ \
+            pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL); \
             fprintf(stderr, "line %d: %s is %ld, not %ld\n", __LINE__, #what, got_, want_); \
             exit(1); \
         } \

@@ -93,6 +93,38 @@ pub(crate) fn exported(library: &Path) -> Vec<String> {
     names
 }
 
+/// The functions of libc that POSIX names as cancellation points, or lets be one, as far as a
+/// program without a terminal and a network could meet them; and their variants in glibc.
+const CANCELLATION_POINTS: &str = "
+    accept aio_suspend clock_nanosleep close connect creat fcntl fcntl64 fdatasync fgets flock
+    fopen fopen64 fprintf fputs fread fsync fwrite getpwnam_r getpwuid_r lockf msync nanosleep
+    open open64 openat openat64 opendir pause poll ppoll pread pread64 printf pselect
+    pthread_cond_clockwait pthread_cond_timedwait pthread_cond_wait pthread_join
+    pthread_testcancel puts pwrite pwrite64 read readdir64 readv recv recvfrom recvmsg select
+    sem_timedwait sem_wait send sendmsg sendto sigpause sigsuspend sigtimedwait sigwait
+    sigwaitinfo sleep syslog system usleep wait wait4 waitid waitpid write writev
+";
+
+/// Fails if the library can call a cancellation point besides those in `allowed`, each with the
+/// reason why no lock call acts on a cancellation in it, or if one of those is not needed.
+pub(crate) fn imports_no_cancellation_point_but(library: &Path, allowed: &[(&str, &str)]) {
+    let mut nm = Command::new("nm");
+    let output = run_well(nm.args(["-D", "--undefined-only"]).arg(library));
+    let said = text(&output.stdout);
+    let imported = said.lines().filter_map(|line| line.split_whitespace().nth(1));
+    let imported: Vec<_> = imported.map(|name| name.split('@').next().unwrap()).collect();
+    assert!(imported.contains(&"syscall"), "the list is not the one of a library: {said}");
+    let known: Vec<_> = CANCELLATION_POINTS.split_whitespace().collect();
+    let points = imported.iter().filter(|name| known.contains(name));
+    let points: Vec<_> = points.copied().collect();
+    let names: Vec<_> = allowed.iter().map(|(name, _)| *name).collect();
+    let mut unexplained: Vec<_> = points.iter().filter(|name| !names.contains(name)).collect();
+    unexplained.sort();
+    assert!(unexplained.is_empty(), "cancellation points without a reason: {unexplained:?}");
+    let idle: Vec<_> = names.iter().filter(|name| !points.contains(name)).collect();
+    assert!(idle.is_empty(), "allowed and not imported: {idle:?}");
+}
+
 /// The bytes as text, whatever they are.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()

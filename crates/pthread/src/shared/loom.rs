@@ -15,7 +15,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Outcome, SharedRwLock};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, deadline};
 use crate::sync::NEVER;
 
 /// Every interleaving with two preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -27,7 +27,7 @@ fn model(f: impl Fn() + Send + Sync + 'static) {
 
 /// In a model this deadline passes whenever the explorer likes.
 fn soon() -> Option<Deadline> {
-    Deadline::new(Clock::Monotonic, 0, 0)
+    deadline(Clock::Monotonic, 0, 0)
 }
 
 struct Shared {
@@ -123,7 +123,7 @@ fn write_timed(shared: &Shared) -> u32 {
 
 /// With a deadline, so without a ticket, but in no hurry: it must get in.
 fn write_some_day(shared: &Shared) -> u32 {
-    assert_eq!(shared.add(Deadline::new(Clock::Monotonic, NEVER, 0)), 1);
+    assert_eq!(shared.add(deadline(Clock::Monotonic, NEVER, 0)), 1);
     1
 }
 

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::bits::{MOST_READERS, READER, WAITER};
 use super::{Outcome, SharedRwLock};
-use crate::clock::{Clock, Deadline};
+use crate::clock::{Clock, Deadline, deadline};
 use crate::sync::Ordering;
 
 fn in_millis(millis: u64) -> Option<Deadline> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_millis(millis);
-    Deadline::new(Clock::Realtime, at.as_secs() as i64, i64::from(at.subsec_nanos()))
+    deadline(Clock::Realtime, at.as_secs() as i64, i64::from(at.subsec_nanos()))
 }
 
 /// Makes `word` the state of the lock, however it came to that.
@@ -80,7 +80,7 @@ fn a_reader_behind_a_waiting_writer_waits_unless_it_reads_already() {
 #[cfg_attr(miri, ignore = "sleeps on half a word")]
 fn a_deadline_long_past_still_takes_a_free_lock() {
     let lock = SharedRwLock::new();
-    let past = Deadline::new(Clock::Monotonic, -5, 0);
+    let past = deadline(Clock::Monotonic, -5, 0);
     assert_eq!(lock.read(past), Outcome::Held);
     assert_eq!(lock.write(past), Outcome::NotHeld);
     read_unlock(&lock);
@@ -130,7 +130,7 @@ fn eight_threads_with_all_calls_keep_the_count() {
 fn one_round(lock: &SharedRwLock, cell: &UnsafeCell<u64>, round: u64) -> bool {
     let (write, outcome) = match round % 7 {
         0 => (true, lock.write(None)),
-        1 => (true, lock.write(Deadline::new(Clock::Monotonic, 0, 0))),
+        1 => (true, lock.write(deadline(Clock::Monotonic, 0, 0))),
         2 => (true, lock.try_write()),
         3 => (false, lock.read(in_millis(1))),
         4 => (false, lock.try_read(false)),

@@ -50,6 +50,8 @@ mod tests;
 use std::fmt;
 use std::ptr;
 
+use lockspan_park::uncancelled;
+
 use crate::sync::machine::{AtomicPtr, Ordering};
 
 pub(crate) use self::latch::Latch;
@@ -178,7 +180,9 @@ pub fn backend() -> &'static Choice {
     }
     let wish = std::env::var_os(VARIABLE);
     let wish = wish.as_ref().map(|wish| wish.to_string_lossy());
-    let mine = Box::into_raw(Box::new(choose(wish.as_deref(), native::try_backend)));
+    // The self-tests join threads, which is a cancellation point.
+    let choice = uncancelled(|| choose(wish.as_deref(), native::try_backend));
+    let mine = Box::into_raw(Box::new(choice));
     let order = (Ordering::AcqRel, Ordering::Acquire);
     let theirs = CHOICE.compare_exchange(ptr::null_mut(), mine, order.0, order.1).err();
     if theirs.is_some() {

@@ -114,12 +114,11 @@
 //! use of such a lock in the process asks for the [`backend`], see there.
 //!
 //! In the child of a fork a lock that nobody was about to lock or held is as good as new, whoever
-//! has its bias. One that another thread held stays held, as with any mutex. One that another
-//! thread *waited* for at that moment, or was just locking or unlocking, must not be used in the
-//! child, not even if the thread that forked holds it: who waits for the owner has the fair lock
-//! meanwhile, and is not there to give it back; and see [`fair`](crate::fair#fork) for those in
-//! line. So holding such a lock across a fork, as handlers of `pthread_atfork` do, is safe only if
-//! no other thread wants it then.
+//! has its bias. One that another thread held stays held, as with any mutex. Threads that stood in
+//! the fair lock's line are forgotten, as [`fair`](crate::fair#fork) says. But a thread that was
+//! about to take the bias from its owner has the fair lock meanwhile, and is not in the child to
+//! give it back. So holding such a lock across a fork, as handlers of `pthread_atfork` do, is safe
+//! only if no other thread wants it then.
 
 #[cfg(not(lockspan_loom))]
 mod api;

@@ -21,8 +21,7 @@ impl Drop for Bomb {
     fn drop(&mut self) {
         // A model's panic is its verdict, and is to reach the model.
         if !crate::sync::MODEL {
-            eprintln!("lockspan: {}; the process ends here", self.message);
-            std::process::abort();
+            lockspan_park::stop(format_args!("{}; the process ends here", self.message));
         }
     }
 }

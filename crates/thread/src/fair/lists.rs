@@ -110,6 +110,12 @@ impl Lists {
         Self { readers: List::new(), writers: List::new() }
     }
 
+    /// What a fork may leave to a child: pointers to a node that is no node any more.
+    #[cfg(all(test, not(any(miri, lockspan_shuttle))))]
+    pub(super) const fn of_gone(node: *mut Node) -> Self {
+        Self { readers: List { front: node }, writers: List { front: node } }
+    }
+
     /// Takes `node` in at the end of its line.
     ///
     /// # Safety

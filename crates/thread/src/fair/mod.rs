@@ -119,8 +119,9 @@
 //! # Limits
 //!
 //! READERS has 55 bits (23 on 32-bit targets); the lock refuses the reader that would fill more
-//! than half of them: `try_` calls return `None`, `read` panics, a future waits, and nothing has
-//! changed. [`RwLockExt::read_recursive`] passes everybody, and may starve writers.
+//! than half of them: `try_read` returns `None`, a timed call waits for room until its time, `read`
+//! panics, a future waits, and nothing has changed. [`RwLockExt::read_recursive`] passes everybody,
+//! and may starve writers.
 //!
 //! A task's waker runs in whichever thread lets the task in, after that thread has left the office:
 //! it may use the lock, but a waker that waits for what this thread holds waits for ever. A panic
@@ -129,15 +130,22 @@
 //!
 //! # Fork
 //!
-//! A child of a fork has of its parent's threads only the one that forked. A lock that no other
-//! thread held, waited for, or was just locking or unlocking, is in the child what it was in the
-//! parent, and holds of the thread that forked go on. One that another thread held stays held. One
-//! that another thread *waited* for must not be touched in the child, not even to release a hold:
-//! threads that wait have their nodes on their stacks, and the child has nobody on them. The
-//! lock would be handed to a thread that is not there, and once the C library gives the stack to
-//! a new thread, the node is no node any more. The same goes for a lock that another thread was
-//! scheduling at that moment. So to hold the lock across the fork, as handlers of `pthread_atfork`
-//! do, does not help where others may want it meanwhile: in such a child use a new lock.
+//! A child of a fork has of its parent's threads only the one that forked. For a lock in the child
+//! this means:
+//!
+//! - What the thread that forked holds, it still holds, and may release.
+//! - What another thread held stays held for ever, as with any lock.
+//! - Threads that waited for the lock, or were scheduling it, are forgotten: nobody waits for them,
+//!   and nothing that they left on their stacks is touched. `fork.rs` tells how.
+//!
+//! So the usual handlers of `pthread_atfork` work: lock for writing before the fork, unlock in the
+//! parent and in the child, and the child has a free lock, whoever wanted it meanwhile. Handlers
+//! that lock for *reading* leave the child a lock that other readers may hold for ever.
+//!
+//! A future that was in line gets in line again when the child polls it. A thread must not fork in
+//! a signal handler that interrupted a call of this lock, unless the child then calls `exec` or
+//! `_exit`. Forks are noticed on Linux; elsewhere a child must not touch a lock that another thread
+//! waited for.
 //!
 //! # Source
 //!
@@ -152,6 +160,7 @@ mod bomb;
 #[cfg(not(lockspan_loom))]
 mod checked;
 mod clock;
+mod fork;
 mod lists;
 mod node;
 mod ord;
@@ -208,3 +217,6 @@ mod shuttle;
 
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
+
+#[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
+mod fork_tests;

@@ -43,6 +43,11 @@ pub(super) const REST: Ordering = Ordering::Release;
 pub(super) const REMOVE: Ordering = Ordering::Release;
 /// T16: a task's node is freed after both of its owners let go.
 pub(super) const LET_GO: Ordering = Ordering::AcqRel;
+/// F1: what is left of threads that are gone was cleared before anybody in this process relies on
+/// its waiters' state.
+pub(super) const RENEW: Ordering = Ordering::Release;
+/// F1: the other side of it.
+pub(super) const RENEWED: Ordering = Ordering::Acquire;
 /// T3, T4: [`leave`](super::raw::RawRwLock::leave) gives up a hold (release) and may take office in
 /// the same step (acquire).
 pub(super) const EXIT: Ordering = Ordering::AcqRel;

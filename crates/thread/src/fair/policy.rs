@@ -1,11 +1,13 @@
 //! Who may pass whom: the hand-over policy, a parameter of the lock's type.
 
 use core::fmt;
-use std::sync::OnceLock;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use lockspan_park::uncancelled;
+
 use super::clock;
+use crate::sync::machine::{AtomicUsize, Ordering};
 
 /// Decides whether a thread that arrives may pass those that wait.
 ///
@@ -82,8 +84,18 @@ impl<const MICROS: u64> Policy for Bounded<MICROS> {
     /// As many as there are processors: a reader that has the lock but no processor keeps the
     /// writers out for nothing.
     fn crowd() -> usize {
-        static PROCESSORS: OnceLock<usize> = OnceLock::new();
-        *PROCESSORS.get_or_init(|| available_parallelism().map_or(2, usize::from))
+        /// 0 until it is known. A thread that comes too early finds it out again: to wait for
+        /// another thread would be a deadlock in a child of a fork that it is not in.
+        static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+        match PROCESSORS.load(Ordering::Relaxed) {
+            0 => {
+                // It reads files of the control group, which is a cancellation point.
+                let count = uncancelled(available_parallelism).map_or(2, usize::from);
+                PROCESSORS.store(count, Ordering::Relaxed);
+                count
+            }
+            count => count,
+        }
     }
 }
 

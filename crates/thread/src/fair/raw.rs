@@ -3,6 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
+use std::time::Duration;
 
 use lockspan_park::Deadline;
 
@@ -15,8 +16,8 @@ use super::word::{
     is_free, lacks, readers,
 };
 use super::{ord, word};
-use crate::spin::{Patience, Spin};
-use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
+use crate::spin::{Naps, Patience, Spin};
+use crate::sync::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell};
 
 /// The fair read-write lock without its data; [`RwLock`](super::RwLock) is the one to use.
 ///
@@ -28,12 +29,18 @@ pub struct RawRwLock<P: Policy = Bounded> {
     /// Until when an arrival may pass the waiters. Written by the scheduler; a hint to others.
     pub(super) due: AtomicU64,
     /// How many arrivals may pass before one has to ask the clock again. A hint.
-    pub(super) unasked: AtomicU32,
+    pub(super) unasked: AtomicU16,
+    /// Which process the waiters' state is of; see `fork.rs`.
+    pub(super) stamp: AtomicU16,
     /// How many are in the lists. Written by the scheduler; a hint to others.
     pub(super) waiting: AtomicU32,
     /// Owned by whoever set S.
     pub(super) lists: UnsafeCell<Lists>,
     policy: PhantomData<fn() -> P>,
+    /// Whether a model of a fork has this lock. In the others `stamp` never changes, and is not
+    /// looked at: each look would multiply the interleavings.
+    #[cfg(lockspan_loom)]
+    pub(super) forked: bool,
 }
 
 // SAFETY: the lists, the only part that is not an atomic, belong to the thread that set S (I3).
@@ -53,7 +60,8 @@ impl<P: Policy> RawRwLock<P> {
             state: AtomicUsize::new(0),
             inbox: AtomicPtr::new(ptr::null_mut()),
             due: AtomicU64::new(0),
-            unasked: AtomicU32::new(0),
+            unasked: AtomicU16::new(0),
+            stamp: AtomicU16::new(0),
             waiting: AtomicU32::new(0),
             lists: UnsafeCell::new(Lists::new()),
             policy: PhantomData,
@@ -67,10 +75,12 @@ impl<P: Policy> RawRwLock<P> {
             state: AtomicUsize::new(0),
             inbox: AtomicPtr::new(ptr::null_mut()),
             due: AtomicU64::new(0),
-            unasked: AtomicU32::new(0),
+            unasked: AtomicU16::new(0),
+            stamp: AtomicU16::new(0),
             waiting: AtomicU32::new(0),
             lists: UnsafeCell::new(Lists::new()),
             policy: PhantomData,
+            forked: false,
         }
     }
 
@@ -119,7 +129,16 @@ impl<P: Policy> RawRwLock<P> {
     /// T1 or T2 without waiting.
     #[inline]
     pub(super) fn try_acquire(&self, kind: Kind) -> bool {
-        self.try_enter(kind, |word| self.may_pass(word))
+        self.try_enter(kind, |word| self.may_pass(word)) || self.try_after_fork(kind)
+    }
+
+    /// After a refusal: if that was because of waiters that are gone since a fork, they are
+    /// forgotten, and this is another attempt.
+    #[cold]
+    fn try_after_fork(&self, kind: Kind) -> bool {
+        has(self.state.load(Ordering::Relaxed), QUEUED)
+            && self.renew()
+            && self.try_enter(kind, |word| self.may_pass(word))
     }
 
     /// T1. Takes a read hold whenever no writer has the lock, past all who wait.
@@ -200,8 +219,12 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
-    /// Waits until nobody is the scheduler.
+    /// Waits until nobody is the scheduler. One that is not in this process is not waited for, and
+    /// if waiters are left, they are of this process.
     fn settle(&self) {
+        if has(self.state.load(Ordering::Relaxed), QUEUED | SCHEDULER) {
+            self.renew();
+        }
         let mut patience = Patience::new();
         while has(self.state.load(ord::READ), SCHEDULER) {
             patience.wait();
@@ -270,11 +293,18 @@ impl<P: Policy> RawRwLock<P> {
     /// Waits for a hold of `kind`, until `deadline` at the latest; false if that passed first.
     #[cold]
     pub(super) fn acquire(&self, kind: Kind, deadline: Option<Deadline>) -> bool {
-        match self.spin(kind) {
-            Spun::Entered => true,
-            Spun::InVain => self.stand_in_line(kind, deadline),
-            Spun::Crowded if deadline.is_some() => false,
-            Spun::Crowded => panic!("too many readers hold this lock"),
+        let mut naps = Naps::new();
+        loop {
+            match (self.spin(kind), deadline) {
+                (Spun::Entered, _) => return true,
+                (Spun::InVain, _) => return self.stand_in_line(kind, deadline),
+                // Nobody calls when the count has room again, so the thread looks now and then.
+                (Spun::Crowded, Some(deadline)) => match deadline.left() {
+                    Duration::ZERO => return false,
+                    left => naps.nap(Some(left)),
+                },
+                (Spun::Crowded, None) => panic!("too many readers hold this lock"),
+            }
         }
     }
 
@@ -335,7 +365,9 @@ impl<P: Policy> RawRwLock<P> {
         let now = P::now();
         let left = self.due.load(Ordering::Relaxed).saturating_sub(now);
         if left > P::quantum() / 32 {
-            self.unasked.store(P::ASKING.saturating_sub(1), Ordering::Relaxed);
+            // More often than every 2^16th time does no harm.
+            let unasked = u16::try_from(P::ASKING.saturating_sub(1)).unwrap_or(u16::MAX);
+            self.unasked.store(unasked, Ordering::Relaxed);
         }
         left > 0
     }

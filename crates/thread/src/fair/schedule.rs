@@ -78,6 +78,7 @@ enum Office {
 impl<P: Policy> RawRwLock<P> {
     /// T10. Becomes the scheduler, unless somebody is: it will see what we changed (I4).
     pub(super) fn schedule(&self) {
+        self.renew();
         let word = self.state.fetch_or(SCHEDULER, ord::TAKE_OFFICE);
         if lacks(word, SCHEDULER) {
             self.serve();

@@ -3,11 +3,17 @@
 //! A future allocates its node when it has to wait, once. Dropping it at any point is safe and
 //! never waits: a future that still waits leaves word that its node has to go, and one that was
 //! just given the lock hands it on.
+//!
+//! In a child of a fork the lock has forgotten those who waited (`fork.rs`, F4). A future that got
+//! in line in the parent is then the only owner of its node: it frees it, and if it is polled again
+//! it gets in line again.
 
 use core::fmt;
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
+
+use lockspan_park::fork::generation;
 
 use super::node::{self, Kind, Node};
 use super::policy::Policy;
@@ -22,7 +28,8 @@ pub(super) struct Acquire<'a, P: Policy> {
 
 enum Progress {
     New,
-    InLine(*mut Node),
+    /// The node, and the number of the process in which it got in line.
+    InLine(*mut Node, u32),
     Over,
 }
 
@@ -43,7 +50,7 @@ impl<'a, P: Policy> Acquire<'a, P> {
             return Poll::Ready(());
         }
         let node = Node::of_task(self.kind, self.lock.arrival_time(), context.waker().clone());
-        self.progress = Progress::InLine(node);
+        self.progress = Progress::InLine(node, generation());
         self.lock.get_in_line(node);
         self.rest(node)
     }
@@ -86,6 +93,20 @@ impl<'a, P: Policy> Acquire<'a, P> {
         Poll::Ready(())
     }
 
+    /// F4. Frees the node of a future that got in line in process `of`, if that is an ancestor and
+    /// the lock was not granted there. False if the node is as good as ever.
+    fn take_back(&mut self, node: *mut Node, of: u32) -> bool {
+        // SAFETY: the future is still an owner of its node.
+        if of == generation() || unsafe { &*node }.status() == node::GRANTED {
+            return false;
+        }
+        self.progress = Progress::New;
+        // SAFETY: made by `Box::into_raw` in `of_task`. The queue's share is lost: no thread of
+        // this process has found the node, and none will, as the lock forgets it unseen (F1).
+        drop(unsafe { Box::from_raw(node) });
+        true
+    }
+
     /// Out of the line, or on with the lock that was just granted.
     fn cancel(&mut self, node: *mut Node) {
         loop {
@@ -121,7 +142,10 @@ impl<P: Policy> Future for Acquire<'_, P> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         match self.progress {
             Progress::New => self.start(context),
-            Progress::InLine(node) => self.resume(node, context),
+            Progress::InLine(node, of) => match self.take_back(node, of) {
+                true => self.start(context),
+                false => self.resume(node, context),
+            },
             Progress::Over => panic!("a future was polled after it had given the lock"),
         }
     }
@@ -129,7 +153,9 @@ impl<P: Policy> Future for Acquire<'_, P> {
 
 impl<P: Policy> Drop for Acquire<'_, P> {
     fn drop(&mut self) {
-        if let Progress::InLine(node) = self.progress {
+        if let Progress::InLine(node, of) = self.progress
+            && !self.take_back(node, of)
+        {
             self.cancel(node);
         }
     }

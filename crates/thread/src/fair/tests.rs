@@ -235,11 +235,26 @@ fn too_many_readers_are_refused() {
     lock.state.store(word::CROWDED, Ordering::SeqCst);
     assert!(lock.try_lock_shared().is_none());
     assert!(!lock.try_lock_shared_recursive());
-    assert!(lock.try_lock_shared_for(Duration::from_secs(60)).is_none());
     assert!(lock.try_lock_exclusive_for(Duration::from_millis(1)).is_none(), "a writer waits");
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.lock_shared()));
     assert!(panic.is_err(), "a count that would wrap is refused");
     assert_eq!(lock.state.load(Ordering::SeqCst), word::CROWDED, "and nothing changed");
+}
+
+#[test]
+fn fair_s19_a_timed_reader_waits_for_room_in_the_count_until_its_time() {
+    let lock = RawRwLock::<Bounded>::new();
+    lock.state.store(word::CROWDED, Ordering::SeqCst);
+    let end = Instant::now() + Duration::from_millis(20);
+    assert!(lock.try_lock_shared_until(end).is_none());
+    assert!(Instant::now() >= end, "it gave up before its time");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| lock.try_lock_shared_for(Duration::from_secs(600)).is_some());
+        thread::sleep(Duration::from_millis(5));
+        lock.state.store(word::CROWDED - word::READER, Ordering::SeqCst);
+        assert!(waits.join().unwrap(), "there was room in time");
+    });
+    assert_eq!(lock.state.load(Ordering::SeqCst), word::CROWDED);
 }
 
 #[test]

@@ -71,6 +71,7 @@ impl<P: Policy> RawRwLock<P> {
     pub(super) fn get_in_line(&self, node: *mut Node) {
         // SAFETY: the node is the caller's; the field never changes.
         let kind = unsafe { (*node).kind };
+        self.renew();
         self.push(node, Errand::Arrival);
         probe::note(|| Event::Pushed { node: node.addr(), kind });
         let mut word = self.state.load(Ordering::Relaxed);

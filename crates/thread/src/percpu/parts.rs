@@ -2,9 +2,9 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
-use std::sync::Mutex;
 
 use crate::backend::{APART, Area, Regions, possible_cpus};
+use crate::sync::machine::{AtomicUsize, Ordering};
 
 /// Zeroed memory for as many parts as there can be processors, plus one, the *common* part: its
 /// lock lets threads work that are on no processor that the kernel knows.
@@ -77,14 +77,10 @@ pub(super) fn number_of_this_thread() -> usize {
     thread_local! {
         static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
     }
-    static NEXT: Mutex<usize> = Mutex::new(0);
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.try_with(|number| {
         number.get().unwrap_or_else(|| {
-            // If the lock is held, in a child of a fork for ever, any number is as good.
-            let new = NEXT.try_lock().map_or(0, |mut next| {
-                *next = next.wrapping_add(1);
-                *next
-            });
+            let new = NEXT.fetch_add(1, Ordering::Relaxed);
             number.set(Some(new));
             new
         })

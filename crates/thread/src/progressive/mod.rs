@@ -61,6 +61,13 @@
 //! itself. A lock is not re-entrant: a thread that holds a guard and asks for another may wait for
 //! itself. Guards are `Send`; a panic under a guard ends the hold, and there is no poisoning.
 //!
+//! # Fork
+//!
+//! In the child of a fork the thread that forked still holds what it held, and what other threads
+//! held stays held. A lock that another thread waited for at that moment must not be used in the
+//! child, not even to end a hold: the line may be locked by a thread that the child does not have,
+//! and its first may be one.
+//!
 //! # Source
 //!
 //! Willy Tarreau's progressive locks for C (plock), and a note of his that adds Join and Claim. His

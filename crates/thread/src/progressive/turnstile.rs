@@ -171,8 +171,8 @@ impl<M: Meaning> Turnstile<M> {
     ) -> Option<u64> {
         match self.pass(step, order) {
             Step::To(new) => Some(new),
-            Step::Wait => self.enter_contended(step, order, deadline),
-            Step::Full => None,
+            // A counter at its end may have room again before the deadline.
+            Step::Wait | Step::Full => self.enter_contended(step, order, deadline),
         }
     }
 

@@ -276,8 +276,7 @@ impl Drop for Own {
             && let Err(error) = self.call(UNREGISTER)
         {
             // The kernel would write to memory that is about to be somebody else's.
-            eprintln!("lockspan: rseq cannot be taken back: {error}; aborting");
-            std::process::abort();
+            lockspan_park::stop(format_args!("rseq cannot be taken back: {error}; aborting"));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! How many processors there can ever be.
 
+use lockspan_park::uncancelled;
+
 use crate::sync::machine::{AtomicU32, Ordering};
 
 /// One more than the highest number that a processor of this machine can have. Processors that are
@@ -11,7 +13,8 @@ pub(crate) fn possible_cpus() -> usize {
     match CPUS.load(Ordering::Relaxed) {
         0 => {
             let path = "/sys/devices/system/cpu/possible";
-            let list = std::fs::read_to_string(path).unwrap_or_default();
+            // Reading a file is a cancellation point.
+            let list = uncancelled(|| std::fs::read_to_string(path)).unwrap_or_default();
             let cpus = highest(&list).map_or_else(configured, |highest| highest + 1);
             CPUS.store(u32::try_from(cpus).unwrap_or(u32::MAX), Ordering::Relaxed);
             cpus

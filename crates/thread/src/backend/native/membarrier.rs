@@ -68,8 +68,8 @@ pub(crate) fn barrier() {
 /// some, and to unwind would let others believe that all is well.
 fn must(result: Result<(), Error>) {
     if let Err(error) = result {
-        eprintln!("lockspan: membarrier worked before and now fails: {error}; aborting");
-        std::process::abort();
+        let why = "membarrier worked before and now fails";
+        lockspan_park::stop(format_args!("{why}: {error}; aborting"));
     }
 }
 

@@ -4,6 +4,7 @@
 //! and lists are loom cells as well. Tests named `fair_s…` are the cases of `docs/failures.md`.
 
 mod cases;
+mod fork;
 mod leaving;
 mod tasks;
 mod turns;
@@ -16,6 +17,7 @@ use loom::sync::Arc;
 use super::node::Kind;
 use super::policy::{Policy, Strict};
 use super::raw::RawRwLock;
+use super::word::WRITER;
 use crate::sync::{Ordering, thread};
 
 /// Arrivals may always pass, so waiters are summoned and insist.

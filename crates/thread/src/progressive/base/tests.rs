@@ -2,7 +2,7 @@
 
 use std::mem;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::word::MOST;
 use super::{AtomicGuard, Holders, Lock, RawLock, ReadGuard, SeekGuard, WriteGuard};
@@ -110,6 +110,20 @@ fn a_wait_that_is_too_long_leaves_nothing() {
 }
 
 #[test]
+fn a_timed_reader_waits_for_room_in_the_count_until_its_time() {
+    let lock = RawLock::new();
+    while lock.try_read() {}
+    let end = Instant::now() + Duration::from_millis(20);
+    assert!(!lock.read_until(end));
+    assert!(Instant::now() >= end, "it gave up before its time");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| lock.read_until(Instant::now() + LONG));
+        lock.read_done();
+        assert!(waits.join().unwrap(), "there was room in time");
+    });
+}
+
+#[test]
 fn more_than_can_be_counted_are_refused() {
     if cfg!(miri) {
         return; // Half a million steps.
@@ -119,7 +133,7 @@ fn more_than_can_be_counted_are_refused() {
         assert!(raw.try_read());
     }
     assert!(!raw.try_read());
-    assert!(!raw.read_until(std::time::Instant::now() + LONG));
+    assert!(!raw.read_until(Instant::now() + SHORT));
     raw.seek();
     raw.seek_to_read();
     assert!(!raw.try_read());

@@ -99,13 +99,9 @@ fn come_again(context: *mut libc::ucontext_t) {
 
 /// After this nobody knows which stores are still to come. A handler may call it.
 pub(super) fn stop(what: &str, error: &Error) -> ! {
-    let code = error.raw_os_error().unwrap_or_default().unsigned_abs();
-    let digits = [code / 100 % 10, code / 10 % 10, code % 10].map(|digit| b'0' + digit as u8);
-    for part in [b"lockspan: ", what.as_bytes(), b": error ", &digits, b"; aborting\n"] {
-        // SAFETY: the bytes live through the call.
-        unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
-    }
-    std::process::abort();
+    let code = error.raw_os_error().unwrap_or_default();
+    // Neither the formatting of a number nor the write uses the heap.
+    lockspan_park::stop(format_args!("{what}: error {code}; aborting"))
 }
 
 /// What the kernel does with the signal.

@@ -28,7 +28,9 @@ pub(crate) fn interrupt(thread: u32) -> Sent {
 
 /// A file of a thread of this process. None if there is no such thread any more.
 fn read(thread: u32, name: &str) -> Result<Option<String>, std::io::Error> {
-    match std::fs::read_to_string(format!("/proc/self/task/{thread}/{name}")) {
+    let path = format!("/proc/self/task/{thread}/{name}");
+    // Reading a file is a cancellation point.
+    match lockspan_park::uncancelled(|| std::fs::read_to_string(path)) {
         Ok(text) => Ok(Some(text)),
         // No such file is no proof: there may be no `/proc`, or another world's.
         Err(_) if handler::has_ended(thread) => Ok(None),
