@@ -175,7 +175,8 @@ impl RawLock {
     #[inline]
     #[must_use]
     pub fn try_read_to_seek(&self) -> bool {
-        self.0.change(Ordering::Relaxed, word::read_to_seek).is_some()
+        let next = |word| self.0.is_open(word).then(|| word::read_to_seek(word)).flatten();
+        self.0.change(Ordering::Relaxed, next).is_some()
     }
 
     /// A reader becomes an atomic and waits until all readers have left or done the same (T10);
@@ -260,6 +261,11 @@ impl RawLock {
         self.0.settle(word::no_reader, Some(deadline))
             || self.0.change(Ordering::Relaxed, back).is_none()
                 && self.0.settle(word::no_reader, None)
+    }
+
+    #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+    pub(in super::super) fn turnstile(&self) -> &Turnstile<Base> {
+        &self.0
     }
 
     #[cfg(test)]
