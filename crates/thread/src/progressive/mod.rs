@@ -53,6 +53,16 @@
 //! *write = *seek; // the seek guard is gone
 //! ```
 //!
+//! The states of a lock are its own: no other crate can add one, alone with the data or not.
+//!
+//! ```compile_fail,E0277
+//! use lockspan_thread::progressive::{base::RawLock, state::Holds};
+//! struct Mine;
+//! impl Holds<Mine> for RawLock {
+//!     fn leave(&self) {}
+//! }
+//! ```
+//!
 //! # Waiting
 //!
 //! All three wait in the same way: they spin a little, then sleep in a line whose first can be

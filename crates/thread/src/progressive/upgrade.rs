@@ -122,7 +122,8 @@ impl RawUpgradeLock {
     }
 }
 
-impl sealed::Sealed for RawUpgradeLock {}
+impl sealed::Sealed<Read> for RawUpgradeLock {}
+impl sealed::Sealed<Atomic> for RawUpgradeLock {}
 
 impl Holds<Read> for RawUpgradeLock {
     #[inline]
