@@ -249,9 +249,15 @@ pub trait RwLockExt {
     ///
     /// Dropping the future is safe at any time and waits for nobody. Its waker may run in any
     /// thread that uses the lock: it may use the lock too, but must not wait for it.
+    ///
+    /// A waker should put its task into a queue, as executors do. One that polls the task inside
+    /// `wake` works, but uses the stack of the thread that released the lock: if the task releases
+    /// it too, that calls the next waker, and so on, one level deeper for each task in line. Some
+    /// thousands of them fit into a stack of 8 MB, a hundred thousand do not.
     fn read_async(&self) -> ReadAsync<'_, Self::Data, Self::Policy>;
 
-    /// Waits for the write hold without blocking the thread, as [`read_async`] does.
+    /// Waits for the write hold without blocking the thread, as [`read_async`] does. What is said
+    /// there of wakers that poll inside `wake` concerns writers most: each of them wakes the next.
     ///
     /// [`read_async`]: RwLockExt::read_async
     fn write_async(&self) -> WriteAsync<'_, Self::Data, Self::Policy>;

@@ -161,6 +161,12 @@ impl<M: Meaning> Turnstile<M> {
     /// If the counter is at its end.
     #[inline]
     pub(super) fn enter(&self, step: Enter, order: Ordering) -> u64 {
+        self.enter_unless_full(step, order).unwrap_or_else(|| full())
+    }
+
+    /// Like [`enter`](Self::enter), but none if the counter is at its end.
+    #[inline]
+    pub(super) fn enter_unless_full(&self, step: Enter, order: Ordering) -> Option<u64> {
         self.enter_from(self.word.load(Ordering::Relaxed), step, order)
     }
 
@@ -170,15 +176,16 @@ impl<M: Meaning> Turnstile<M> {
     /// If the counter is at its end.
     #[inline]
     pub(super) fn enter_idle(&self, step: Enter, order: Ordering) -> u64 {
-        self.enter_from(0, step, order)
+        self.enter_from(0, step, order).unwrap_or_else(|| full())
     }
 
     #[inline]
-    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> u64 {
+    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> Option<u64> {
         match self.pass_from(word, step, order) {
-            Step::To(new) => new,
-            Step::Wait => self.enter_contended(step, order, None).expect("there is no deadline"),
-            Step::Full => full(),
+            Step::To(new) => Some(new),
+            // Without a deadline it comes in.
+            Step::Wait => self.enter_contended(step, order, None),
+            Step::Full => None,
         }
     }
 

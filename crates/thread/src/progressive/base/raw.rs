@@ -63,6 +63,13 @@ impl RawLock {
         self.0.enter(word::read, ord::READ);
     }
 
+    /// Like [`read`](Self::read), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn read_unless_full(&self) -> bool {
+        self.0.enter_unless_full(word::read, ord::READ).is_some()
+    }
+
     /// Reads if nobody is in the way.
     #[inline]
     #[must_use]
@@ -89,6 +96,13 @@ impl RawLock {
     #[inline]
     pub fn seek(&self) {
         self.0.enter(word::seek, ord::SEEK);
+    }
+
+    /// Like [`seek`](Self::seek), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn seek_unless_full(&self) -> bool {
+        self.0.enter_unless_full(word::seek, ord::SEEK).is_some()
     }
 
     /// Seeks if nobody is in the way.
@@ -149,6 +163,14 @@ impl RawLock {
         if !word::no_reader(word) {
             self.0.settle(word::no_reader, None);
         }
+    }
+
+    /// Like [`atomic`](Self::atomic), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn atomic_unless_full(&self) -> bool {
+        let entered = self.0.enter_unless_full(word::atomic, ord::ATOMIC);
+        entered.is_some_and(|word| word::no_reader(word) || self.0.settle(word::no_reader, None))
     }
 
     /// Changes beside others that do, if nobody is in the way.
