@@ -76,6 +76,8 @@ const CLOSED: u64 = 1 << 61;
 const INSIDE: u64 = 1 << 62;
 const CALL: u64 = 1 << 63;
 pub(super) const FLAGS: u64 = LINE | CLOSED | INSIDE | CALL;
+/// Without these an arrival need not ask whether it may pass.
+const DOOR: u64 = LINE | CLOSED;
 
 /// How long after a turn of the line arrivals may pass.
 pub(super) const QUANTUM: Duration = Duration::from_micros(200);
@@ -149,7 +151,16 @@ impl<M: Meaning> Turnstile<M> {
     /// Comes in from outside, past those who wait if the door is open; the new word.
     #[inline]
     pub(super) fn try_enter(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Option<u64> {
-        match self.pass(step, order) {
+        match self.pass(&step, order) {
+            Step::To(new) => Some(new),
+            Step::Wait => self.try_pass_line(step, order),
+            Step::Full => None,
+        }
+    }
+
+    #[cold]
+    fn try_pass_line(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Option<u64> {
+        match self.pass_line(step, order) {
             Step::To(new) => Some(new),
             Step::Wait | Step::Full => None,
         }
@@ -183,7 +194,6 @@ impl<M: Meaning> Turnstile<M> {
     fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> Option<u64> {
         match self.pass_from(word, step, order) {
             Step::To(new) => Some(new),
-            // Without a deadline it comes in.
             Step::Wait => self.enter_contended(step, order, None),
             Step::Full => None,
         }
@@ -208,9 +218,25 @@ impl<M: Meaning> Turnstile<M> {
         self.pass_from(self.word.load(Ordering::Relaxed), step, order)
     }
 
-    /// `word` is what the word may be; if it is not, the exchange says what it is.
+    /// Comes in if nobody is in line. `word` is what the word may be; if it is not, the exchange
+    /// says what it is. There is no call in here, so that the compiler keeps all in registers.
     #[inline]
     fn pass_from(&self, mut word: u64, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
+        loop {
+            if word & DOOR != 0 {
+                return Step::Wait;
+            }
+            let Step::To(new) = step(word) else { return step(word) };
+            match self.word.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return Step::To(new),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Comes in past those in line, if the door is open.
+    fn pass_line(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
+        let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if !self.is_open(word) {
                 return Step::Wait;
@@ -224,14 +250,22 @@ impl<M: Meaning> Turnstile<M> {
     }
 
     /// Whether an arrival that sees `word` may pass those in line.
+    fn is_open(&self, word: u64) -> bool {
+        word & CLOSED == 0 && (word & LINE == 0 || !self.due.has_come())
+    }
+
+    /// Like [`change`](Self::change) for a holder that may not pass those in line: none also if the
+    /// door is closed.
     #[inline]
-    pub(super) fn is_open(&self, word: u64) -> bool {
-        word & FLAGS == 0 || self.lets_pass(word)
+    pub(super) fn change_if_open(&self, next: fn(u64) -> Option<u64>) -> Option<u64> {
+        let at_once = |word| if word & DOOR == 0 { next(word) } else { None };
+        self.change(Ordering::Relaxed, at_once).or_else(|| self.change_past_line(next))
     }
 
     #[cold]
-    fn lets_pass(&self, word: u64) -> bool {
-        word & CLOSED == 0 && (word & LINE == 0 || !self.due.has_come())
+    fn change_past_line(&self, next: fn(u64) -> Option<u64>) -> Option<u64> {
+        let if_open = |word| if self.is_open(word) { next(word) } else { None };
+        self.change(Ordering::Relaxed, if_open)
     }
 
     #[cold]
@@ -242,9 +276,12 @@ impl<M: Meaning> Turnstile<M> {
         deadline: Option<Instant>,
     ) -> Option<u64> {
         let mut spin = Spin::for_a_section();
-        while spin.again() {
-            if let Some(new) = self.try_enter(step, order) {
-                return Some(new);
+        loop {
+            match self.pass_line(step, order) {
+                Step::To(new) => return Some(new),
+                Step::Full => return None,
+                Step::Wait if spin.again() => {}
+                Step::Wait => break,
             }
         }
         // No `sched_yield` here: before it is in line, a thread that gives its processor away can

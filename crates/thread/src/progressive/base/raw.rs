@@ -197,8 +197,7 @@ impl RawLock {
     #[inline]
     #[must_use]
     pub fn try_read_to_seek(&self) -> bool {
-        let next = |word| self.0.is_open(word).then(|| word::read_to_seek(word)).flatten();
-        self.0.change(Ordering::Relaxed, next).is_some()
+        self.0.change_if_open(word::read_to_seek).is_some()
     }
 
     /// A reader becomes an atomic and waits until all readers have left or done the same (T10);
