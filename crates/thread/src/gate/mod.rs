@@ -30,9 +30,9 @@
 //!   nobody in knows that nobody is.
 //! - **I4** A thread that leaves after `WATCHED` was set tells the keeper; one that left before is
 //!   seen to be out.
-//! - **I5** A [`Pass`] is given back once: it is neither `Copy` nor `Clone`, and [`Gate::leave`] and
-//!   [`Gate::downgrade`] consume it. A pass that the keeper has upgraded is replaced by the new one;
-//!   the old one is thrown away. Even if it is not, no change takes from a field more than it has.
+//! - **I5** A [`Pass`] is given back once: it is neither `Copy` nor `Clone`, and [`Gate::leave`]
+//!   and [`Gate::downgrade`] consume it. After [`Gate::upgrade`] the owner throws the old pass away
+//!   and has the new one. Even if it does not, no change takes from a field more than it has.
 //!
 //! Every event is one read-modify-write on the word, so each of the two in I4 comes first.
 //!

@@ -60,7 +60,8 @@ impl Due {
     }
 
     /// Whether that time has come, as far as an arrival can tell that does not ask each time: after
-    /// it at most [`ASKING`] − 1 arrivals pass, and one for each thread that was interrupted here.
+    /// it at most [`ASKING`] − 1 arrivals pass, and as many for each thread that was interrupted
+    /// between the load and the store of `unasked`.
     pub(super) fn has_come(&self) -> bool {
         if MODEL {
             return self.may_have_come();

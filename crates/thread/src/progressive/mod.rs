@@ -66,10 +66,11 @@
 //! # Waiting
 //!
 //! All three wait in the same way: they spin a little, then sleep in a line whose first can be
-//! passed for 200 µs at most; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms give back what
-//! they had. There are no futures: the first in line looks at the clock, which a task cannot do by
-//! itself. A lock is not re-entrant: a thread that holds a guard and asks for another may wait for
-//! itself. Guards are `Send`; a panic under a guard ends the hold, and there is no poisoning.
+//! passed for 200 µs at most; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms
+//! give back what they had. There are no futures: the first in line looks at the clock, which a
+//! task cannot do by itself. A lock is not re-entrant: a thread that holds a guard and asks for
+//! another may wait for itself. Guards are `Send`; a panic under a guard ends the hold, and there
+//! is no poisoning.
 //!
 //! # Source
 //!

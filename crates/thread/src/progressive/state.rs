@@ -23,8 +23,7 @@ pub struct Claim;
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
-/// A lock that has the state `S`. Only the pairs of lock and state in this crate are; no other crate
-/// can add one.
+/// A lock that has the state `S`. No other crate can add a state to a lock.
 pub trait Holds<S>: sealed::Sealed<S> {
     /// Ends a hold in that state.
     fn leave(&self);

@@ -1,6 +1,6 @@
 //! One 64-bit word that threads change, and how they wait for it: the ground of all locks here.
 //!
-//! Each lock gives the low 60 bits a meaning of its own; the four flags are the same in all of them.
+//! Each lock gives the low 60 bits a meaning of its own; the four flags are the same in all.
 //!
 //! ```text
 //!   63      62      61      60    59                                0
@@ -9,12 +9,12 @@
 //! └───────┴───────┴───────┴───────┴──────────────────────────────────┘
 //! ```
 //!
-//! | flag     | set by                | cleared by              | a thread that sees it       |
-//! |----------|-----------------------|-------------------------|-----------------------------|
-//! | `CALL`   | the first in line     | it, or the releaser that calls it | releases: calls the first |
-//! | `INSIDE` | a holder that sleeps  | the thread that calls it | releases: calls holders whose sign has come |
-//! | `CLOSED` | the first in line     | it                      | arrives: gets in line       |
-//! | `LINE`   | the first in line     | the last one in line    | arrives: gets in line if the first's turn is due, or else may pass |
+//! | flag     | set by                 | cleared by           | a thread that sees it            |
+//! |----------|------------------------|----------------------|----------------------------------|
+//! | `CALL`   | the first in line      | it, or its caller    | calls it when it releases        |
+//! | `INSIDE` | a holder that sleeps   | the last one called  | calls those whose sign has come  |
+//! | `CLOSED` | the first in line      | the first in line    | gets in line                     |
+//! | `LINE`   | the first to get there | the last one to go   | passes, or gets in line if due   |
 //!
 //! There are two ways to wait.
 //!
@@ -30,8 +30,8 @@
 //! processor and so cannot set `CLOSED`: it would be passed without end, and all behind it, awake
 //! or not, with it. So with *n* in line before it, a thread waits for at most *n* + 1 quanta, as
 //! many turns of holders, and until those before it have been given a processor. After the quantum
-//! at most 15 more acquisitions pass, as arrivals read the clock at every 16th pass (`due.rs`), and
-//! one for each thread that was between its look at the word and its exchange.
+//! at most 15 more acquisitions pass, since arrivals read the clock at every 16th pass (`due.rs`);
+//! as many for each thread that is interrupted between its look at that count and its exchange.
 //!
 //! **Inside**, for others to move on: a writer for the readers to leave, a joiner for the claim
 //! phase. What such a thread holds already keeps anybody from taking its turn away, so its sign

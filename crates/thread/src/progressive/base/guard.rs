@@ -51,7 +51,7 @@ impl Holds<Atomic> for RawLock {
     }
 }
 
-// SAFETY: the table and I1, I2 of the module: with WRITE set and no reader left there is nobody else.
+// SAFETY: I1 and I2 of the module: with WRITE set and no reader left there is nobody else.
 unsafe impl HoldsAlone<Write> for RawLock {}
 
 #[cfg(not(lockspan_loom))]
