@@ -77,7 +77,7 @@ fn only_an_only_reader_is_upgraded() {
 }
 
 #[test]
-fn a_pass_that_was_replaced_takes_nothing_from_the_word() {
+fn gate_g1_a_pass_that_was_replaced_takes_nothing_from_the_word() {
     let gate = gate(WRITING);
     let old = gate.enter(Use::Read).unwrap();
     let writer = gate.upgrade(old.reader(), false).unwrap();

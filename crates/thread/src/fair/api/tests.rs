@@ -1,12 +1,16 @@
-//! Calls that are given a hold and panic release it: the clock of a policy is its user's code.
+//! User code that the lock calls: the clock of a policy, which may panic, and wakers.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use lock_api::RwLockUpgradableReadGuard as UpgradableGuard;
 
-use super::super::{Policy, PolicyRwLock, RawCheckedRwLock};
+use super::super::{Policy, PolicyRwLock, RawCheckedRwLock, RwLock, RwLockExt as _};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -86,4 +90,40 @@ fn fair_s27_a_checked_lock_forgets_a_hold_that_was_lost_to_a_panic() {
         *lock.write() += 1;
     });
     assert_eq!(lock.into_inner(), 1);
+}
+
+/// A task that is polled inside `wake`, on the stack of whoever releases the lock.
+struct Inline(Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>);
+
+impl Inline {
+    fn poll(self: &Arc<Self>) {
+        let waker = Waker::from(Arc::clone(self));
+        // Not while the mutex is held: the task may be woken meanwhile.
+        let task = self.0.lock().unwrap().take();
+        let Some(mut task) = task else { return };
+        if task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            *self.0.lock().unwrap() = Some(task);
+        }
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.poll();
+    }
+}
+
+#[test]
+fn fair_s28_tasks_that_are_polled_inside_wake_take_their_turns() {
+    const TASKS: u32 = if cfg!(miri) { 20 } else { 500 };
+    static LOCK: RwLock<u32> = RwLock::new(0);
+    let held = LOCK.write();
+    for _ in 0..TASKS {
+        let task = async { *LOCK.write_async().await += 1 };
+        Arc::new(Inline(Mutex::new(Some(Box::pin(task))))).poll();
+    }
+    assert_eq!(*held, 0);
+    // Each release wakes the next one, one level deeper: as `RwLockExt::read_async` says.
+    drop(held);
+    assert_eq!(*LOCK.read(), TASKS);
 }
