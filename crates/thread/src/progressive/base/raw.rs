@@ -16,6 +16,14 @@ use crate::sync::Ordering;
 /// confuses the count; it is no danger to memory by itself.
 pub struct RawLock(Turnstile<Base>);
 
+// As `docs/progressive.md` says.
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    not(any(lockspan_loom, lockspan_shuttle))
+))]
+const _: () = assert!(size_of::<RawLock>() == 40);
+
 impl Default for RawLock {
     fn default() -> Self {
         Self::new()
