@@ -29,7 +29,9 @@
  *
  *   PREFIX_new, PREFIX_free     makes and destroys a lock
  *   PREFIX_STATE                comes in, and waits for that
- *   PREFIX_STATE_done           ends a hold in that state; never waits
+ *   PREFIX_STATE_done           ends a hold in that state; does not wait for
+ *                               other holders, but may take a mutex of the lock
+ *                               for a moment to wake threads that wait
  *   PREFIX_STATE_to_OTHER       goes on to another state
  *   PREFIX_try_...              the same without waiting
  *   PREFIX_timed_...            the same with a limit to waiting
@@ -61,9 +63,13 @@
  *    even one that has ended a hold and is about to return. Join the threads
  *    first, or know by other means that their calls have returned. (This is
  *    stricter than lt_rwlock_free of lockspan.h.)
- *  - At most 524 286 may be inside. For one more, try_... fails, timed_... waits
- *    for one to leave until its time, and a function that waits prints why and
- *    aborts; if it stands in line already, it goes on waiting.
+ *  - A lock counts its holders. lockspan_plock_t and lockspan_plock_upgrade_t
+ *    let at most 524 286 in to read, and a seeker that becomes a reader makes it
+ *    524 287; readers and atomics together are at most 524 287, and so are the
+ *    readers of lockspan_plock_claim_t. For one more, try_... returns EBUSY,
+ *    timed_... waits for one to leave until its time, and a function that waits
+ *    prints one line to standard error and aborts; one that stands in line
+ *    already goes on waiting.
  *  - A thread that has to sleep needs a little memory for it; if there is none,
  *    the program aborts.
  *  - A lock serves the threads of one process, and is not for a signal handler.

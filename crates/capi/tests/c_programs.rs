@@ -71,6 +71,13 @@ fn every_function_of_the_progressive_locks_keeps_its_word() {
 }
 
 #[test]
+fn plock_p9_the_limits_of_the_header_are_those_of_the_locks() {
+    run_well(&mut linked("plock_limits.c"));
+    let header = std::fs::read_to_string(header_dir().join("lockspan_plock.h")).unwrap();
+    assert!(header.contains("524 286") && header.contains("524 287"), "plock_limits.c tries both");
+}
+
+#[test]
 fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
     run_well(&mut linked("plock_load.c"));
 }
@@ -186,7 +193,7 @@ fn misuse_is_one_line_and_an_abort() {
 }
 
 #[test]
-fn misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
+fn plock_p9_misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
     let program = linked("plock_misuse.c");
     let names: Vec<_> =
         declared().into_iter().filter(|n| n.starts_with("lockspan_plock")).collect();
@@ -208,6 +215,11 @@ fn misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
         ("free_of_seek", "free: the lock is held or waited for"),
         ("free_of_write", "free: the lock is held or waited for"),
         ("free_of_atomic", "free: the lock is held or waited for"),
+        ("read_of_too_many", "read: the lock counts no more holders"),
+        ("seek_of_too_many", "seek: the lock counts no more holders"),
+        ("atomic_of_too_many", "atomic: the lock counts no more holders"),
+        ("upgrade_read_of_too_many", "upgrade_read: the lock counts no more holders"),
+        ("claim_read_of_too_many", "claim_read: the lock counts no more holders"),
         ("upgrade_atomic_done_of_read", "upgrade_atomic_done: nobody is in Atomic"),
         ("upgrade_free_of_read", "upgrade_free: the lock is held or waited for"),
         ("claim_join_done_of_read", "claim_join_done: nobody has joined"),

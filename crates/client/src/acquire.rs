@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
 use lockspan_protocol::{Mode, Tick, Token};
-use lockspan_thread::gate::Pass;
+use lockspan_thread::gate::{Pass, Reader, Use};
 use tokio::task::coop;
 
 use crate::clock;
@@ -53,7 +53,7 @@ impl Record {
             self.leave(pass);
             return None;
         }
-        self.confirm(pass)?;
+        let (pass, _) = self.confirm(pass)?;
         self.count_cached(mode, 1);
         Some((pass, token))
     }
@@ -61,33 +61,34 @@ impl Record {
     /// Looks at the clock: only now that it is in does a thread know that it is in time. If not, it
     /// goes out again, and there is none.
     #[inline(always)]
-    fn confirm(&self, pass: Pass) -> Option<Tick> {
-        let now = self.node().stands(&self.entry, pass);
-        match now {
-            Some(now) => self.entry.touch(now),
-            None => self.leave(pass),
-        }
-        now
+    fn confirm(&self, pass: Pass) -> Option<(Pass, Tick)> {
+        let Some(now) = self.node().stands(&self.entry, &pass) else {
+            self.leave(pass);
+            return None;
+        };
+        self.entry.touch(now);
+        Some((pass, now))
     }
 
     /// Goes out.
     #[inline(always)]
     pub(crate) fn leave(&self, pass: Pass) {
         use lockspan_thread::gate::Left;
+        let how = pass.how();
         let left = self.entry.gate.leave(pass);
         if left == Left::Watched || (left == Left::Unseen && self.owner.is_some()) {
-            self.look_after(pass);
+            self.look_after(how);
         }
     }
 
     /// After somebody has left a watched gate, or has come to need less.
     #[cold]
-    pub(crate) fn look_after(&self, pass: Pass) {
+    pub(crate) fn look_after(&self, how: Use) {
         self.node().after_leaving(&self.entry, |line, look, wakes| {
             if let Some(owner) = self.owner {
                 line.named_left(owner);
             }
-            if pass.how() == lockspan_thread::gate::Use::Write {
+            if how == Use::Write {
                 line.writer_left();
             }
             line.left(look, wakes);
@@ -98,7 +99,7 @@ impl Record {
     pub(crate) fn get_in_line(
         &self,
         mode: Mode,
-        upgrade: Option<Pass>,
+        upgrade: Option<Reader>,
         waker: &Waker,
     ) -> Result<Place, LockError> {
         if self.node().is_closed() {
@@ -212,7 +213,7 @@ impl Record {
                     return Poll::Ready(Err(why));
                 }
                 Some(Ok((pass, token))) => {
-                    if let Some(now) = self.confirm(pass) {
+                    if let Some((pass, now)) = self.confirm(pass) {
                         if let Some(there) = place.take() {
                             there.over(now);
                         }
@@ -347,7 +348,7 @@ fn turn<R: Borrow<Record>>(
     token: Token,
 ) -> Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)> {
     guard.set_pass(pass);
-    if guard.is_valid() { Ok(guard.turned(pass, token)) } else { Err((guard, LockError::Lost)) }
+    if guard.is_valid() { Ok(guard.turned(token)) } else { Err((guard, LockError::Lost)) }
 }
 
 impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
@@ -361,7 +362,7 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
             Some(there) => there.place,
             None => {
                 // The node may have the record for writing already, with nobody else in it.
-                if let Some(pass) = record.entry.gate.upgrade(guard.pass(), true) {
+                if let Some(pass) = record.entry.gate.upgrade(guard.pass().reader(), true) {
                     let token = record.entry.token();
                     return Poll::Ready(turn(guard, pass, token));
                 }
@@ -369,7 +370,8 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                     return Poll::Ready(Err((guard, LockError::Lost)));
                 }
                 let wait = record.begin_wait();
-                match record.get_in_line(Mode::Write, Some(guard.pass()), context.waker()) {
+                let reader = guard.pass().reader();
+                match record.get_in_line(Mode::Write, Some(reader), context.waker()) {
                     Ok(place) => this.place.insert(InLine { place, wait }).place,
                     Err(why) => return Poll::Ready(Err((guard, why))),
                 }

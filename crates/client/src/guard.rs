@@ -53,8 +53,7 @@ pub type OwnedWriteGuard = Guard<Exclusive, Record>;
 #[must_use = "the record is released as soon as its guard is dropped"]
 pub struct Guard<K: Kind, R: Borrow<Record>> {
     /// None once it has turned into another guard.
-    record: Option<R>,
-    pass: Pass,
+    held: Option<(R, Pass)>,
     token: Token,
     kind: PhantomData<K>,
 }
@@ -62,31 +61,41 @@ pub struct Guard<K: Kind, R: Borrow<Record>> {
 impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
     #[inline]
     pub(crate) fn new(record: R, pass: Pass, token: Token) -> Self {
-        Self { record: Some(record), pass, token, kind: PhantomData }
+        Self { held: Some((record, pass)), token, kind: PhantomData }
     }
 
-    pub(crate) fn pass(&self) -> Pass {
-        self.pass
+    fn held(&self) -> &(R, Pass) {
+        self.held.as_ref().expect("it has not turned into another guard")
     }
 
+    fn take_held(&mut self) -> (R, Pass) {
+        self.held.take().expect("it has not turned into another guard")
+    }
+
+    pub(crate) fn pass(&self) -> &Pass {
+        &self.held().1
+    }
+
+    /// The keeper of the gate has upgraded it: the new pass takes the place of the old one.
     pub(crate) fn set_pass(&mut self, pass: Pass) {
-        self.pass = pass;
+        let (record, _) = self.take_held();
+        self.held = Some((record, pass));
     }
 
     /// The record that is held.
     pub fn record(&self) -> &Record {
-        self.record.as_ref().expect("it has not turned into another guard").borrow()
+        self.held().0.borrow()
     }
 
     /// Stays in without a guard, until another one is made of this.
     pub(crate) fn into_entered(mut self) -> (Pass, Token) {
-        self.record = None;
-        (self.pass, self.token)
+        let (_, pass) = self.take_held();
+        (pass, self.token)
     }
 
-    /// Becomes a guard of another kind.
-    pub(crate) fn turned<L: Kind>(mut self, pass: Pass, token: Token) -> Guard<L, R> {
-        let record = self.record.take().expect("it has not turned into another guard");
+    /// Becomes a guard of another kind, with the pass that it has.
+    pub(crate) fn turned<L: Kind>(mut self, token: Token) -> Guard<L, R> {
+        let (record, pass) = self.take_held();
         Guard::new(record, pass, token)
     }
 
@@ -102,7 +111,7 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let record = self.record();
-        record.node().stands(&record.entry, self.pass).is_some()
+        record.node().stands(&record.entry, self.pass()).is_some()
     }
 
     /// For how long the lease stands without another word from the server; nothing if it is over.
@@ -153,14 +162,15 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
 
 impl<R: Borrow<Record>> Guard<Exclusive, R> {
     /// Goes on reading, beside others. It keeps its token.
-    pub fn downgrade(self) -> Guard<Shared, R> {
-        let (pass, token) = (self.pass, self.token);
-        let turned = self.record().entry.gate.downgrade(pass);
+    pub fn downgrade(mut self) -> Guard<Shared, R> {
+        let (record, pass) = self.take_held();
+        let how = pass.how();
         // One that was lost stays lost.
-        let (reader, left) = turned.unwrap_or((pass, Left::Lost));
-        let guard = self.turned(reader, token);
+        let turned = record.borrow().entry.gate.downgrade(pass);
+        let (reader, left) = turned.unwrap_or_else(|lost| (lost, Left::Lost));
+        let guard = Guard::new(record, reader, self.token);
         if left == Left::Watched {
-            guard.record().downgraded(pass);
+            guard.record().downgraded(how);
         }
         guard
     }
@@ -169,8 +179,8 @@ impl<R: Borrow<Record>> Guard<Exclusive, R> {
 impl<K: Kind, R: Borrow<Record>> Drop for Guard<K, R> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(record) = &self.record {
-            record.borrow().leave(self.pass);
+        if let Some((record, pass)) = self.held.take() {
+            record.borrow().leave(pass);
         }
     }
 }

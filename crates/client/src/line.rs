@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use lockspan_protocol::cache::Input;
 use lockspan_protocol::{LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
-use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Use};
+use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Reader, Use};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
@@ -72,8 +72,8 @@ pub(crate) struct Waiter {
     pub(crate) owner: Option<Owner>,
     pub(crate) since: Tick,
     pub(crate) waker: Option<Waker>,
-    /// It reads with this, and goes on reading while it waits to write.
-    pub(crate) upgrade: Option<Pass>,
+    /// It is this reader, and goes on reading while it waits to write.
+    pub(crate) upgrade: Option<Reader>,
 }
 
 /// What the cache was told that is needed.
@@ -154,9 +154,9 @@ impl Line {
 
     /// Whether somebody may get in line. Who upgrades has to be alone in that, and to be in still:
     /// one that was lost just before could never go on, nor anybody behind it.
-    pub(crate) fn may_wait(&self, gate: &Gate, upgrade: Option<Pass>) -> Result<(), LockError> {
+    pub(crate) fn may_wait(&self, gate: &Gate, upgrade: Option<Reader>) -> Result<(), LockError> {
         match upgrade {
-            Some(pass) if !gate.has(pass) => Err(LockError::Lost),
+            Some(reader) if !gate.has_reader(reader) => Err(LockError::Lost),
             Some(_) if self.upgrader.is_some() => Err(LockError::UpgradeConflict),
             _ => Ok(()),
         }
@@ -257,8 +257,8 @@ impl Line {
         let Some(opened) = self.opened.filter(|_| look.now < look.until) else { return false };
         if let Some((_, waiter)) = &self.upgrader {
             // One that is alone has its turn already; it only goes on with it.
-            let pass = waiter.upgrade.filter(|_| opened.mode == Mode::Write);
-            let Some(pass) = pass.and_then(|pass| look.gate.upgrade(pass, false)) else {
+            let reader = waiter.upgrade.filter(|_| opened.mode == Mode::Write);
+            let Some(pass) = reader.and_then(|reader| look.gate.upgrade(reader, false)) else {
                 return false;
             };
             let Some((place, waiter)) = self.upgrader.take() else { return false };

@@ -162,7 +162,7 @@ impl Node {
     /// Whether somebody who is in is in with a lease that stands. The order matters, see the
     /// module.
     #[inline]
-    pub(crate) fn stands(&self, entry: &Entry, pass: Pass) -> Option<Tick> {
+    pub(crate) fn stands(&self, entry: &Entry, pass: &Pass) -> Option<Tick> {
         let until = self.until();
         let now = clock::now();
         (now < until && entry.gate.has(pass)).then_some(now)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockspan_protocol::{Mode, Owner, Record as Name};
-use lockspan_thread::gate::Pass;
+use lockspan_thread::gate::Use;
 
 use crate::acquire::Acquire;
 use crate::block;
@@ -175,9 +175,9 @@ impl Record {
     }
 
     /// Somebody who wrote goes on reading.
-    pub(crate) fn downgraded(&self, pass: Pass) {
+    pub(crate) fn downgraded(&self, how: Use) {
         self.node().with_line(&self.entry, |line, look, wakes| {
-            if pass.how() == lockspan_thread::gate::Use::Write {
+            if how == Use::Write {
                 line.writer_left();
             }
             line.left(look, wakes);

@@ -34,7 +34,7 @@ calls! { RawLock:
     new   lockspan_plock_new;
     free  lockspan_plock_free;
 
-    void  lockspan_plock_read                 = read;
+    enter lockspan_plock_read                 = read_unless_full;
     busy  lockspan_plock_try_read             = try_read;
     timed lockspan_plock_timed_read           = read_until;
     void  lockspan_plock_read_done            = read_done             from READ;
@@ -42,7 +42,7 @@ calls! { RawLock:
     busy  lockspan_plock_read_to_atomic       = read_to_atomic        from READ;
     timed lockspan_plock_timed_read_to_atomic = read_to_atomic_until  from READ;
 
-    void  lockspan_plock_seek                 = seek;
+    enter lockspan_plock_seek                 = seek_unless_full;
     busy  lockspan_plock_try_seek             = try_seek;
     timed lockspan_plock_timed_seek           = seek_until;
     void  lockspan_plock_seek_done            = seek_done             from SEEK;
@@ -58,7 +58,7 @@ calls! { RawLock:
     void  lockspan_plock_write_to_seek        = write_to_seek         from WRITE;
     void  lockspan_plock_write_to_read        = write_to_read         from WRITE;
 
-    void  lockspan_plock_atomic               = atomic;
+    enter lockspan_plock_atomic               = atomic_unless_full;
     busy  lockspan_plock_try_atomic           = try_atomic;
     timed lockspan_plock_timed_atomic         = atomic_until;
     void  lockspan_plock_atomic_done          = atomic_done           from ATOMIC;

@@ -50,6 +50,12 @@ pub(super) fn need<L: Plock>(lock: &L, call: &str, hold: &Hold<L::Holders>) {
     }
 }
 
+/// Ends the program: nobody can say when a caller that must not fail would come in.
+#[cold]
+pub(super) fn full(call: &str) -> ! {
+    misuse(call, "the lock counts no more holders", "end a hold for each that is begun");
+}
+
 /// Destroys a lock.
 ///
 /// # Safety
@@ -92,6 +98,7 @@ pub(super) unsafe fn within(until: *const timespec, call: impl FnOnce(Instant) -
 /// | kind    | the function returns | the method returns |
 /// |---------|----------------------|--------------------|
 /// | `void`  | nothing              | nothing            |
+/// | `enter` | nothing              | false if the lock counts no more holders: misuse |
 /// | `busy`  | 0 or `EBUSY`         | whether it is done |
 /// | `timed` | see [`within`]       | whether it is done |
 ///
@@ -126,6 +133,19 @@ macro_rules! calls {
             let lock = unsafe { $crate::plock::calls::open(lock, stringify!($name)) };
             $($crate::plock::calls::need(lock, stringify!($name), &$hold);)?
             lock.$method();
+        }
+    };
+    (@enter $lock:ty, $name:ident, $method:ident) => {
+        /// # Safety
+        ///
+        /// `lock` is null or a valid descriptor.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(lock: *const $lock) {
+            // SAFETY: the same contract.
+            let lock = unsafe { $crate::plock::calls::open(lock, stringify!($name)) };
+            if !lock.$method() {
+                $crate::plock::calls::full(stringify!($name));
+            }
         }
     };
     (@busy $lock:ty, $name:ident, $method:ident $(, $hold:ident)?) => {

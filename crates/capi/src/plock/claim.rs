@@ -41,7 +41,7 @@ calls! { RawClaimLock:
     new   lockspan_plock_claim_new;
     free  lockspan_plock_claim_free;
 
-    void  lockspan_plock_claim_read                  = read;
+    enter lockspan_plock_claim_read                  = read_unless_full;
     busy  lockspan_plock_claim_try_read              = try_read;
     timed lockspan_plock_claim_timed_read            = read_until;
     void  lockspan_plock_claim_read_done             = read_done             from READ;

@@ -9,7 +9,7 @@ calls! { RawUpgradeLock:
     new   lockspan_plock_upgrade_new;
     free  lockspan_plock_upgrade_free;
 
-    void  lockspan_plock_upgrade_read                 = read;
+    enter lockspan_plock_upgrade_read                 = read_unless_full;
     busy  lockspan_plock_upgrade_try_read             = try_read;
     timed lockspan_plock_upgrade_timed_read           = read_until;
     void  lockspan_plock_upgrade_read_done            = read_done             from READ;

@@ -80,6 +80,15 @@ int main(int argc, char **argv) {
     CASE("free_of_write", lockspan_plock_write(base); lockspan_plock_free(base))
     CASE("free_of_atomic", lockspan_plock_atomic(base); lockspan_plock_free(base))
 
+    CASE("read_of_too_many", for (;;) lockspan_plock_read(base))
+    CASE("seek_of_too_many", while (lockspan_plock_try_read(base) == 0) {}
+         lockspan_plock_seek(base);
+         lockspan_plock_seek_to_read(base);
+         lockspan_plock_seek(base))
+    CASE("atomic_of_too_many", for (;;) lockspan_plock_atomic(base))
+    CASE("upgrade_read_of_too_many", for (;;) lockspan_plock_upgrade_read(up))
+    CASE("claim_read_of_too_many", for (;;) lockspan_plock_claim_read(many))
+
     CASE("upgrade_atomic_done_of_read", lockspan_plock_upgrade_read(up);
          lockspan_plock_upgrade_atomic_done(up))
     CASE("upgrade_free_of_read", lockspan_plock_upgrade_read(up); lockspan_plock_upgrade_free(up))

@@ -1,7 +1,11 @@
 //! The lock as its users see it: lock_api's traits, and what lock_api has no word for.
 
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
+
 use core::fmt;
 use core::future::Future;
+use core::mem;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
@@ -36,6 +40,23 @@ impl<P: Policy> RawRwLock<P> {
     /// Waits for the write hold until `deadline`; false if that passed first.
     pub fn lock_exclusive_deadline(&self, deadline: Deadline) -> bool {
         self.try_acquire(Kind::Write) || self.acquire(Kind::Write, Some(deadline))
+    }
+
+    /// T5 for a caller whose guard is gone: if the policy's clock panics, the upgradable hold is
+    /// released, as lock_api demands of a call that is given a hold and unwinds.
+    fn upgrade_or_release(&self, deadline: Option<Deadline>) -> bool {
+        struct Release<'a, P: Policy>(&'a RawRwLock<P>);
+
+        impl<P: Policy> Drop for Release<'_, P> {
+            fn drop(&mut self) {
+                self.0.upgradable_done();
+            }
+        }
+
+        let release = Release(self);
+        let is_writer = self.upgrade(deadline);
+        mem::forget(release);
+        is_writer
     }
 
     /// Ends a read hold of a lock that its next owner may free at once, as C programs do: that
@@ -168,7 +189,7 @@ unsafe impl<P: Policy> lock_api::RawRwLockUpgrade for RawRwLock<P> {
     }
 
     unsafe fn upgrade(&self, (): ()) {
-        self.upgrade(None);
+        self.upgrade_or_release(None);
     }
 
     unsafe fn try_upgrade(&self, (): ()) -> Result<(), ()> {
@@ -209,11 +230,11 @@ unsafe impl<P: Policy> lock_api::RawRwLockUpgradeTimed for RawRwLock<P> {
     }
 
     unsafe fn try_upgrade_for(&self, (): (), timeout: Duration) -> Result<(), ()> {
-        if self.upgrade(Deadline::after(timeout)) { Ok(()) } else { Err(()) }
+        if self.upgrade_or_release(Deadline::after(timeout)) { Ok(()) } else { Err(()) }
     }
 
     unsafe fn try_upgrade_until(&self, (): (), timeout: Instant) -> Result<(), ()> {
-        if self.upgrade(Some(timeout.into())) { Ok(()) } else { Err(()) }
+        if self.upgrade_or_release(Some(timeout.into())) { Ok(()) } else { Err(()) }
     }
 }
 
@@ -228,9 +249,15 @@ pub trait RwLockExt {
     ///
     /// Dropping the future is safe at any time and waits for nobody. Its waker may run in any
     /// thread that uses the lock: it may use the lock too, but must not wait for it.
+    ///
+    /// A waker should put its task into a queue, as executors do. One that polls the task inside
+    /// `wake` works, but uses the stack of the thread that released the lock: if the task releases
+    /// it too, that calls the next waker, and so on, one level deeper for each task in line. Some
+    /// thousands of them fit into a stack of 8 MB, a hundred thousand do not.
     fn read_async(&self) -> ReadAsync<'_, Self::Data, Self::Policy>;
 
-    /// Waits for the write hold without blocking the thread, as [`read_async`] does.
+    /// Waits for the write hold without blocking the thread, as [`read_async`] does. What is said
+    /// there of wakers that poll inside `wake` concerns writers most: each of them wakes the next.
     ///
     /// [`read_async`]: RwLockExt::read_async
     fn write_async(&self) -> WriteAsync<'_, Self::Data, Self::Policy>;

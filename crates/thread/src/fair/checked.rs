@@ -4,6 +4,17 @@
 //! with the place where it was taken first, instead of waiting for ever. For that the guards must
 //! stay on their thread: they are not `Send`. A guard that is leaked (`mem::forget`) is a hold that
 //! never ends, also if another lock takes the place of the leaked one in memory.
+//!
+//! # Invariants
+//!
+//! - **I1** A call that panics leaves no new hold, and a call that was given a hold and panics has
+//!   released it: lock_api's contract, since the guard is gone by then. That is `upgrade` alone;
+//!   the other calls that are given a hold do not panic. The list says the same as the lock.
+//! - **I2** The place of a hold is the caller's line, for every call. So each method takes
+//!   `Location::caller()` itself: inside a closure it would be the closure's own line.
+
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
 
 use core::cell::RefCell;
 use core::fmt;
@@ -37,6 +48,17 @@ struct Hold {
     taken_at: &'static Location<'static>,
 }
 
+impl Hold {
+    #[track_caller]
+    fn panic(self, wanted: Mode) -> ! {
+        let Self { mode, taken_at, .. } = self;
+        panic!(
+            "self-deadlock: this thread holds the lock for {mode} since {taken_at} and would wait \
+             for itself to take it for {wanted}; release it first"
+        );
+    }
+}
+
 thread_local! {
     static HELD: RefCell<Vec<Hold>> = const { RefCell::new(Vec::new()) };
 }
@@ -52,20 +74,19 @@ impl<P: Policy> RawCheckedRwLock<P> {
         HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
     }
 
-    /// Panics if this thread holds the lock in a mode other than `but`: even a second read waits
-    /// for ever if a writer gets in line between the two.
+    /// Panics if this thread holds the lock: even a second read waits for ever if a writer gets in
+    /// line between the two.
     #[track_caller]
-    fn check(&self, wanted: &str, but: Option<Mode>) {
-        let found = Self::held(|held| {
-            let clash = |hold: &&Hold| hold.lock == self.address() && Some(hold.mode) != but;
-            held.iter().find(clash).copied()
-        });
-        if let Some(Some(Hold { mode, taken_at, .. })) = found {
-            panic!(
-                "self-deadlock: this thread holds the lock for {mode} since {taken_at} and would \
-                 wait for itself to take it for {wanted}; release it first"
-            );
+    fn check(&self, wanted: Mode) {
+        if let Some(hold) = self.clash(None) {
+            hold.panic(wanted);
         }
+    }
+
+    /// A hold of this thread in a mode other than `but`.
+    fn clash(&self, but: Option<Mode>) -> Option<Hold> {
+        let clashes = |hold: &&Hold| hold.lock == self.address() && Some(hold.mode) != but;
+        Self::held(|held| held.iter().find(clashes).copied()).flatten()
     }
 
     fn note(&self, mode: Mode, taken_at: &'static Location<'static>) -> OnThisThread {
@@ -73,11 +94,12 @@ impl<P: Policy> RawCheckedRwLock<P> {
         OnThisThread(PhantomData)
     }
 
-    fn forget(&self, mode: Mode) {
-        Self::held(|held| {
-            let ours = |hold: &Hold| hold.lock == self.address() && hold.mode == mode;
-            held.iter().rposition(ours).map(|at| held.swap_remove(at))
-        });
+    /// Takes the newest hold in that mode off the list; where it was taken.
+    fn forget(&self, mode: Mode) -> Option<&'static Location<'static>> {
+        let ours = |hold: &Hold| hold.lock == self.address() && hold.mode == mode;
+        let forgotten =
+            Self::held(|held| held.iter().rposition(ours).map(|at| held.swap_remove(at)));
+        forgotten.flatten().map(|hold| hold.taken_at)
     }
 
     /// The hold stays, in another mode.
@@ -102,14 +124,15 @@ unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn lock_shared(&self) -> OnThisThread {
-        self.check(READING, None);
+        self.check(READING);
         self.raw.lock_shared();
         self.note(READING, Location::caller())
     }
 
     #[track_caller]
     fn try_lock_shared(&self) -> Option<OnThisThread> {
-        self.raw.try_lock_shared().map(|()| self.note(READING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_shared().map(|()| self.note(READING, at))
     }
 
     unsafe fn unlock_shared(&self, _: OnThisThread) {
@@ -120,14 +143,15 @@ unsafe impl<P: Policy> lock_api::RawRwLock for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn lock_exclusive(&self) -> OnThisThread {
-        self.check(WRITING, None);
+        self.check(WRITING);
         self.raw.lock_exclusive();
         self.note(WRITING, Location::caller())
     }
 
     #[track_caller]
     fn try_lock_exclusive(&self) -> Option<OnThisThread> {
-        self.raw.try_lock_exclusive().map(|()| self.note(WRITING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_exclusive().map(|()| self.note(WRITING, at))
     }
 
     unsafe fn unlock_exclusive(&self, _: OnThisThread) {
@@ -161,26 +185,26 @@ unsafe impl<P: Policy> RawRwLockTimed for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn try_lock_shared_for(&self, timeout: Duration) -> Option<OnThisThread> {
-        let held = self.raw.try_lock_shared_for(timeout);
-        held.map(|()| self.note(READING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_shared_for(timeout).map(|()| self.note(READING, at))
     }
 
     #[track_caller]
     fn try_lock_shared_until(&self, timeout: Instant) -> Option<OnThisThread> {
-        let held = self.raw.try_lock_shared_until(timeout);
-        held.map(|()| self.note(READING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_shared_until(timeout).map(|()| self.note(READING, at))
     }
 
     #[track_caller]
     fn try_lock_exclusive_for(&self, timeout: Duration) -> Option<OnThisThread> {
-        let held = self.raw.try_lock_exclusive_for(timeout);
-        held.map(|()| self.note(WRITING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_exclusive_for(timeout).map(|()| self.note(WRITING, at))
     }
 
     #[track_caller]
     fn try_lock_exclusive_until(&self, timeout: Instant) -> Option<OnThisThread> {
-        let held = self.raw.try_lock_exclusive_until(timeout);
-        held.map(|()| self.note(WRITING, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_exclusive_until(timeout).map(|()| self.note(WRITING, at))
     }
 }
 
@@ -190,14 +214,15 @@ unsafe impl<P: Policy> RawRwLockUpgrade for RawCheckedRwLock<P> {
 
     #[track_caller]
     fn lock_upgradable(&self) -> OnThisThread {
-        self.check(UPGRADABLE, None);
+        self.check(UPGRADABLE);
         self.raw.lock_upgradable();
         self.note(UPGRADABLE, Location::caller())
     }
 
     #[track_caller]
     fn try_lock_upgradable(&self) -> Option<OnThisThread> {
-        self.raw.try_lock_upgradable().map(|()| self.note(UPGRADABLE, Location::caller()))
+        let at = Location::caller();
+        self.raw.try_lock_upgradable().map(|()| self.note(UPGRADABLE, at))
     }
 
     unsafe fn unlock_upgradable(&self, _: OnThisThread) {
@@ -207,11 +232,18 @@ unsafe impl<P: Policy> RawRwLockUpgrade for RawCheckedRwLock<P> {
     }
 
     #[track_caller]
-    unsafe fn upgrade(&self, _: OnThisThread) -> OnThisThread {
-        self.check(WRITING, Some(UPGRADABLE));
+    unsafe fn upgrade(&self, guard: OnThisThread) -> OnThisThread {
+        if let Some(hold) = self.clash(Some(UPGRADABLE)) {
+            // I1: the caller has no guard any more to release it with.
+            // SAFETY: the same contract.
+            unsafe { self.unlock_upgradable(guard) };
+            hold.panic(WRITING);
+        }
+        // Off the list meanwhile: if the lock beneath panics, it has released the hold.
+        let taken_at = self.forget(UPGRADABLE).unwrap_or(Location::caller());
         // SAFETY: the same contract.
         unsafe { RawRwLockUpgrade::upgrade(&self.raw, ()) };
-        self.change(UPGRADABLE, WRITING)
+        self.note(WRITING, taken_at)
     }
 
     unsafe fn try_upgrade(&self, guard: OnThisThread) -> Result<OnThisThread, OnThisThread> {

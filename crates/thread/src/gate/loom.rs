@@ -133,7 +133,7 @@ fn loom_gate_an_upgraded_reader_is_alone() {
                 one.open();
                 let Some(pass) = one.gate.enter(Use::Read) else { return };
                 one.read();
-                if let Some(pass) = one.gate.upgrade(pass, true) {
+                if let Some(pass) = one.gate.upgrade(pass.reader(), true) {
                     one.write();
                     one.gate.leave(pass);
                 } else {
@@ -179,7 +179,7 @@ fn loom_gate_the_lost_change_nothing_for_those_after_them() {
             |one| {
                 one.gate.lose();
                 if let Some(pass) = one.gate.admit(Use::Write) {
-                    assert!(one.gate.inside().writer && one.gate.has(pass));
+                    assert!(one.gate.inside().writer && one.gate.has(&pass));
                     assert_eq!(one.gate.leave(pass), Left::Unseen);
                 }
             },

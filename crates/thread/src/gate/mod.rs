@@ -28,7 +28,11 @@
 //! - **I3** Once `READS` and `WRITES` are clear, only [`Gate::admit`] and [`Gate::upgrade`] let
 //!   anybody in, and only the keeper calls them. So a keeper that shuts the gate and then finds
 //!   nobody in knows that nobody is.
-//! - **I4** Who leaves after `WATCHED` was set tells the keeper; who left before is seen to be out.
+//! - **I4** A thread that leaves after `WATCHED` was set tells the keeper; one that left before is
+//!   seen to be out.
+//! - **I5** A [`Pass`] is given back once: it is neither `Copy` nor `Clone`, and [`Gate::leave`]
+//!   and [`Gate::downgrade`] consume it. After [`Gate::upgrade`] the owner throws the old pass away
+//!   and has the new one. Even if it does not, no change takes from a field more than it has.
 //!
 //! Every event is one read-modify-write on the word, so each of the two in I4 comes first.
 //!
@@ -77,8 +81,18 @@ pub enum Use {
     Write,
 }
 
-/// A thread that is in: to be given back to [`Gate::leave`], once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A thread that is in. It is given back to [`Gate::leave`], once:
+///
+/// ```compile_fail,E0382
+/// use lockspan_thread::gate::{Gate, Opening, Use};
+/// let gate = Gate::new();
+/// gate.open(Opening { reads: true, ..Opening::default() });
+/// let pass = gate.enter(Use::Read).unwrap();
+/// gate.leave(pass);
+/// gate.leave(pass); // it is gone
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a pass that is not given back stays in for ever"]
 pub struct Pass {
     how: Use,
     generation: u32,
@@ -86,10 +100,24 @@ pub struct Pass {
 
 impl Pass {
     /// How its owner is in.
+    #[inline]
     #[must_use]
-    pub fn how(self) -> Use {
+    pub fn how(&self) -> Use {
         self.how
     }
+
+    /// Its owner, as a keeper knows it that is to upgrade it later.
+    #[inline]
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader { generation: self.generation }
+    }
+}
+
+/// A reader that wants to be the writer, for [`Gate::upgrade`]. It cannot be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    generation: u32,
 }
 
 /// What a gate is open for.
@@ -193,44 +221,52 @@ impl Gate {
     /// Goes out (T2).
     #[inline]
     pub fn leave(&self, pass: Pass) -> Left {
-        let less = match pass.how {
-            Use::Read => READER,
-            Use::Write => WRITER,
+        let (held, less) = match pass.how {
+            Use::Read => (READERS, READER),
+            Use::Write => (WRITER, WRITER),
         };
-        self.change(pass, ord::LEAVE, |word| Some(word - less)).map_or(Left::Lost, |word| {
+        let next = |word| (word & held != 0).then(|| word - less);
+        self.change(pass.generation, ord::LEAVE, next).map_or(Left::Lost, |word| {
             if word & WATCHED == 0 { Left::Unseen } else { Left::Watched }
         })
     }
 
     /// The only reader becomes the writer, if it is one and the only one (T4). The keeper's, unless
-    /// `only_if_open`: then the gate must be open for writers.
-    pub fn upgrade(&self, pass: Pass, only_if_open: bool) -> Option<Pass> {
+    /// `only_if_open`: then the gate must be open for writers. The new pass takes the place of the
+    /// reader's own, which its owner throws away (I5).
+    pub fn upgrade(&self, reader: Reader, only_if_open: bool) -> Option<Pass> {
         let opened = if only_if_open { WRITES } else { 0 };
-        self.change(pass, ord::UPGRADE, |word| {
+        self.change(reader.generation, ord::UPGRADE, |word| {
             let is_alone = word & READERS == READER && word & opened == opened;
             is_alone.then_some(word - READER + WRITER)
         })?;
-        Some(Pass { how: Use::Write, ..pass })
+        Some(Pass { how: Use::Write, generation: reader.generation })
     }
 
-    /// The writer becomes a reader (T5). None if it had been declared lost.
-    pub fn downgrade(&self, pass: Pass) -> Option<(Pass, Left)> {
-        let word = self.change(pass, ord::DOWNGRADE, |word| Some(word - WRITER + READER))?;
+    /// The writer becomes a reader (T5).
+    ///
+    /// # Errors
+    /// The pass, if its owner had been declared lost.
+    pub fn downgrade(&self, pass: Pass) -> Result<(Pass, Left), Pass> {
+        let next = |word| (word & WRITER != 0).then(|| word - WRITER + READER);
+        let Some(word) = self.change(pass.generation, ord::DOWNGRADE, next) else {
+            return Err(pass);
+        };
         let left = if word & WATCHED == 0 { Left::Unseen } else { Left::Watched };
-        Some((Pass { how: Use::Read, ..pass }, left))
+        Ok((Pass { how: Use::Read, ..pass }, left))
     }
 
-    /// Changes the word for somebody who is in; returns what it was.
+    /// Changes the word for somebody who came in in `entered`; returns what it was.
     #[inline]
     fn change(
         &self,
-        pass: Pass,
+        entered: u32,
         ordering: Ordering,
         next: impl Fn(u64) -> Option<u64>,
     ) -> Option<u64> {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
-            if generation(word) != pass.generation {
+            if generation(word) != entered {
                 return None;
             }
             let changed = next(word)?;
@@ -268,7 +304,7 @@ impl Gate {
         }
     }
 
-    /// Who is in (T6). What they did is over as far as they are not.
+    /// Returns who is inside (T6). Everything done by threads that have left is visible.
     #[must_use]
     pub fn inside(&self) -> Inside {
         let word = self.0.load(ord::LOOK);
@@ -279,8 +315,15 @@ impl Gate {
     /// Whether its owner is still in.
     #[inline]
     #[must_use]
-    pub fn has(&self, pass: Pass) -> bool {
-        generation(self.0.load(Ordering::Relaxed)) == pass.generation
+    pub fn has(&self, pass: &Pass) -> bool {
+        self.has_reader(pass.reader())
+    }
+
+    /// Whether this reader is still in.
+    #[inline]
+    #[must_use]
+    pub fn has_reader(&self, reader: Reader) -> bool {
+        generation(self.0.load(Ordering::Relaxed)) == reader.generation
     }
 }
 

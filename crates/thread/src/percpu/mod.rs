@@ -42,6 +42,8 @@
 //!   If the child is the first to ask for the [`backend`], it finds that out by itself and starts a
 //!   thread for it, which is not every C library's strength: ask before you fork. A child of
 //!   `vfork` must not touch any of this.
+//! - A signal handler may interrupt anything here, but must not use any of it. A [`Stack`] that its
+//!   thread drains at that moment has a latch shut, for which the handler would wait for ever.
 //! - [`backend`] says whether all this is had without locks. Where it is not, a part has a lock,
 //!   and threads are spread over the parts by the order in which they first came.
 

@@ -1,7 +1,7 @@
-//! Who waits for a progressive lock: a line of those outside, and those inside who wait for others.
+//! The waiters of a progressive lock: a line of those outside, and a list of those inside.
 //!
-//! Everything here belongs to the slow path, behind a mutex. The word's three flags say when
-//! somebody has to come and look; see [`turnstile`](super::turnstile).
+//! Everything here belongs to the slow path, behind a mutex. The word's flags say when somebody has
+//! to come and look; see [`turnstile`](super::turnstile).
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -31,10 +31,18 @@ pub(super) struct Line(Mutex<Option<Box<Waiting>>>);
 
 #[derive(Debug, Default)]
 struct Waiting {
-    outside: VecDeque<Place>,
+    /// Each with the moment at which it began to wait.
+    outside: VecDeque<(Place, Instant)>,
     inside: Vec<(Sign, Place)>,
     /// When somebody who stood in line had the last turn.
     last_turn: Option<Instant>,
+}
+
+impl Waiting {
+    /// When the door closes for somebody who began to wait at `begun` and is the first in line.
+    fn closes(&self, begun: Instant, quantum: Duration) -> Instant {
+        self.last_turn.map_or(begun, |last_turn| last_turn.max(begun)) + quantum
+    }
 }
 
 impl Line {
@@ -56,37 +64,61 @@ impl Line {
     }
 
     /// Gets in line and waits until it is the first; the place, or none if `deadline` passed.
-    pub(super) fn stand(&self, deadline: Option<Instant>) -> Option<Place> {
+    ///
+    /// `show` is called behind the mutex whenever another thread is the first in line, with the
+    /// time at which the door closes for it, or with none when the line is empty.
+    pub(super) fn stand(
+        &self,
+        begun: Instant,
+        quantum: Duration,
+        deadline: Option<Instant>,
+        show: impl Fn(Option<Instant>),
+    ) -> Option<Place> {
         let place = Arc::new(Spot::new(BEHIND));
         let is_first = self.with(|waiting| {
-            waiting.outside.push_back(Arc::clone(&place));
-            waiting.outside.len() == 1
+            waiting.outside.push_back((Arc::clone(&place), begun));
+            let is_first = waiting.outside.len() == 1;
+            if is_first {
+                show(Some(waiting.closes(begun, quantum)));
+            }
+            is_first
         });
         if is_first || sleep(&place, BEHIND, deadline) == Woken::Changed {
             return Some(place);
         }
-        self.leave(&place, false);
+        self.leave(&place, quantum, false, show);
         None
     }
 
     /// The first in line goes, or somebody behind it gives up; whoever becomes the first is woken.
-    pub(super) fn leave(&self, place: &Place, had_its_turn: bool) {
+    /// `show` as in [`stand`](Self::stand).
+    pub(super) fn leave(
+        &self,
+        place: &Place,
+        quantum: Duration,
+        had_its_turn: bool,
+        show: impl Fn(Option<Instant>),
+    ) {
         let alarm = self.with(|waiting| {
-            let at = waiting.outside.iter().position(|other| Arc::ptr_eq(other, place));
+            let at = waiting.outside.iter().position(|(other, _)| Arc::ptr_eq(other, place));
             let at = at.expect("who stands in line is in the list");
             waiting.outside.remove(at);
             if had_its_turn {
                 waiting.last_turn = Some(Instant::now());
             }
-            waiting.outside.front().filter(|_| at == 0).map(|next| turn(next, FIRST))
+            if at > 0 {
+                return None;
+            }
+            let next = waiting.outside.front();
+            show(next.map(|(_, begun)| waiting.closes(*begun, quantum)));
+            next.map(|(next, _)| turn(next, FIRST))
         });
         alarm.into_iter().for_each(Alarm::ring);
     }
 
-    /// When the first in line, who began to wait at `begun`, may close the door to those who pass.
+    /// When the first in line, who began to wait at `begun`, closes the door to those who pass.
     pub(super) fn closes(&self, begun: Instant, quantum: Duration) -> Instant {
-        let last_turn = self.with(|waiting| waiting.last_turn);
-        last_turn.map_or(begun, |last_turn| last_turn.max(begun)) + quantum
+        self.with(|waiting| waiting.closes(begun, quantum))
     }
 
     /// Adds somebody who waits inside, if `mark` says that it has to: `mark` puts the flag into the
@@ -131,9 +163,15 @@ impl Line {
     pub(super) fn call_first(&self, unmark: impl FnOnce() -> bool) {
         let alarm = self.with(|waiting| {
             let first = waiting.outside.front().filter(|_| unmark());
-            first.map(|place| turn(place, CALLED))
+            first.map(|(place, _)| turn(place, CALLED))
         });
         alarm.into_iter().for_each(Alarm::ring);
+    }
+
+    /// How many are in line.
+    #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+    pub(super) fn len(&self) -> usize {
+        self.with(|waiting| waiting.outside.len())
     }
 
     /// Whether nobody waits.

@@ -53,13 +53,24 @@
 //! *write = *seek; // the seek guard is gone
 //! ```
 //!
+//! The states of a lock are its own: no other crate can add one, alone with the data or not.
+//!
+//! ```compile_fail,E0277
+//! use lockspan_thread::progressive::{base::RawLock, state::Holds};
+//! struct Mine;
+//! impl Holds<Mine> for RawLock {
+//!     fn leave(&self) {}
+//! }
+//! ```
+//!
 //! # Waiting
 //!
-//! All three wait in the same way: they spin a little, then sleep in a line with a bound on being
-//! passed; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms give back what
-//! they had. There are no futures: the first in line looks at the clock, which a task cannot do by
-//! itself. A lock is not re-entrant: a thread that holds a guard and asks for another may wait for
-//! itself. Guards are `Send`; a panic under a guard ends the hold, and there is no poisoning.
+//! All three wait in the same way: they spin a little, then sleep in a line whose first can be
+//! passed for 200 µs at most; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms
+//! give back what they had. There are no futures: the first in line looks at the clock, which a
+//! task cannot do by itself. A lock is not re-entrant: a thread that holds a guard and asks for
+//! another may wait for itself. Guards are `Send`; a panic under a guard ends the hold, and there
+//! is no poisoning.
 //!
 //! # Fork
 //!
@@ -77,6 +88,7 @@
 
 pub mod base;
 pub mod claim;
+mod due;
 mod guard;
 mod line;
 #[cfg(all(test, lockspan_loom))]

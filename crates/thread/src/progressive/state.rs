@@ -23,17 +23,22 @@ pub struct Claim;
 #[derive(Clone, Copy, Debug)]
 pub struct Alone;
 
-/// A lock that has the state `S`.
-pub trait Holds<S>: sealed::Sealed {
+/// A lock that has the state `S`. No other crate can add a state to a lock.
+pub trait Holds<S>: sealed::Sealed<S> {
     /// Ends a hold in that state.
     fn leave(&self);
 }
 
 /// A lock whose holder in the state `S` is alone with the data.
-pub trait HoldsAlone<S>: Holds<S> {}
+///
+/// # Safety
+/// While somebody holds the lock in the state `S`, nobody else holds it in any state: a guard in
+/// this state gives out `&mut` to the data.
+pub unsafe trait HoldsAlone<S>: Holds<S> {}
 
 pub(super) mod sealed {
-    /// Only the locks of this module have states.
+    /// A lock of this module that has the state `S`. The pair is sealed, not the lock alone: with a
+    /// state of its own, another crate could write the implementation for a lock of ours.
     #[expect(unnameable_types, reason = "nobody else is to name it")]
-    pub trait Sealed {}
+    pub trait Sealed<S> {}
 }

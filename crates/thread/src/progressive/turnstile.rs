@@ -1,30 +1,37 @@
 //! One 64-bit word that threads change, and how they wait for it: the ground of all locks here.
 //!
-//! What a lock's word means is the lock's; the three highest bits are the same in all of them.
+//! Each lock gives the low 60 bits a meaning of its own; the four flags are the same in all.
 //!
 //! ```text
-//!   63      62      61    60                                        0
-//! ┌───────┬───────┬───────┬──────────────────────────────────────────┐
-//! │CLOSED │ CALL  │INSIDE │           the lock's own fields          │
-//! └───────┴───────┴───────┴──────────────────────────────────────────┘
+//!   63      62      61      60    59                                0
+//! ┌───────┬───────┬───────┬───────┬──────────────────────────────────┐
+//! │ CALL  │INSIDE │CLOSED │ LINE  │       the lock's own fields      │
+//! └───────┴───────┴───────┴───────┴──────────────────────────────────┘
 //! ```
 //!
-//! | flag     | set by                | means                                             |
-//! |----------|-----------------------|---------------------------------------------------|
-//! | `CLOSED` | the first in line     | arrivals get in line; nobody passes it any more   |
-//! | `CALL`   | the first in line     | who changes the word in its favour calls it       |
-//! | `INSIDE` | who holds, and sleeps | who brings about what it waits for calls it       |
+//! | flag     | set by                 | cleared by           | a thread that sees it            |
+//! |----------|------------------------|----------------------|----------------------------------|
+//! | `CALL`   | the first in line      | it, or its caller    | calls it when it releases        |
+//! | `INSIDE` | a holder that sleeps   | the last one called  | calls those whose sign has come  |
+//! | `CLOSED` | the first in line      | the first in line    | gets in line                     |
+//! | `LINE`   | the first to get there | the last one to go   | passes, or gets in line if due   |
 //!
 //! There are two ways to wait.
 //!
-//! **Outside**, for a hold. An arrival may pass those who wait, as long as the door is open: a
-//! thread that runs goes on, which is what keeps the lock fast when threads outnumber processors.
-//! Who cannot pass spins a little, gives its processor away a few times (to a holder that has lost
-//! its own, most likely), and gets in line. Only the *first in line* does anything; the others
-//! sleep until they are the first. The first tries, asks to be called (`CALL`) and sleeps; called
-//! in vain, it naps and looks from time to time, so that a busy lock is not kept busy with calling.
-//! [`QUANTUM`] after the last turn of the line it closes the door (`CLOSED`). So with *n* in line
-//! before it, a thread waits for at most *n* + 1 quanta and as many turns of holders.
+//! **Outside**, for a hold. An arrival may pass the line as long as the door is open: a thread that
+//! runs goes on, which is what keeps the lock fast when threads outnumber processors. A thread that
+//! cannot pass spins a little and gets in line. Only the *first in line* acts; the others sleep
+//! until they are the first. The first tries, asks to be called (`CALL`) and sleeps; called in
+//! vain, it naps and looks from time to time, so that a busy lock is not kept busy with calling.
+//!
+//! The door closes [`QUANTUM`] after the last turn of the line, in two ways. The first in line sets
+//! `CLOSED`. And an arrival that sees `LINE` compares the clock with [`Due`], which holds the same
+//! time, and gets in line if it has come. The second way is for a first in line that gets no
+//! processor and so cannot set `CLOSED`: it would be passed without end, and all behind it, awake
+//! or not, with it. So with *n* in line before it, a thread waits for at most *n* + 1 quanta, as
+//! many turns of holders, and until those before it have been given a processor. After the quantum
+//! at most 15 more acquisitions pass, since arrivals read the clock at every 16th pass (`due.rs`);
+//! as many for each thread that is interrupted between its look at that count and its exchange.
 //!
 //! **Inside**, for others to move on: a writer for the readers to leave, a joiner for the claim
 //! phase. What such a thread holds already keeps anybody from taking its turn away, so its sign
@@ -39,7 +46,18 @@
 //!   the same exchange) or gives up; `CALL` goes also with the call.
 //! - **I3** `INSIDE` is set exactly while somebody inside is in the list; it changes only behind
 //!   the line's mutex.
-//! - **I4** Who becomes the first in line is woken, and looks at the word before it sleeps again.
+//! - **I4** A thread that becomes the first in line is woken, and looks at the word before it
+//!   sleeps again.
+//! - **I5** `LINE` is set exactly while somebody is in the line; it changes only behind the line's
+//!   mutex.
+//! - **I6** An arrival that does not pass gets in line, whatever made it think that the door is
+//!   closed. So a value of [`Due`] that is out of date delays an arrival by a turn at most, and no
+//!   wake-up depends on it.
+
+#[cfg(all(test, lockspan_loom))]
+mod loom;
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests;
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -47,15 +65,19 @@ use std::time::{Duration, Instant};
 
 use lockspan_park::Woken;
 
+use super::due::Due;
 use super::line::{self, Line, Place, Sign};
 use super::ord;
 use crate::spin::{Spin, Yield};
 use crate::sync::{AtomicU64, MODEL, Ordering, thread};
 
-pub(super) const INSIDE: u64 = 1 << 61;
-pub(super) const CALL: u64 = 1 << 62;
-pub(super) const CLOSED: u64 = 1 << 63;
-pub(super) const FLAGS: u64 = INSIDE | CALL | CLOSED;
+const LINE: u64 = 1 << 60;
+const CLOSED: u64 = 1 << 61;
+const INSIDE: u64 = 1 << 62;
+const CALL: u64 = 1 << 63;
+pub(super) const FLAGS: u64 = LINE | CLOSED | INSIDE | CALL;
+/// Without these an arrival need not ask whether it may pass.
+const DOOR: u64 = LINE | CLOSED;
 
 /// How long after a turn of the line arrivals may pass.
 pub(super) const QUANTUM: Duration = Duration::from_micros(200);
@@ -84,6 +106,7 @@ pub(super) trait Meaning {
 /// The word and those who wait for it.
 pub(super) struct Turnstile<M> {
     word: AtomicU64,
+    due: Due,
     line: Line,
     meaning: PhantomData<M>,
 }
@@ -92,13 +115,13 @@ impl<M> Turnstile<M> {
     /// Nobody holds anything.
     #[cfg(not(lockspan_loom))]
     pub(super) const fn new() -> Self {
-        Self { word: AtomicU64::new(0), line: Line::new(), meaning: PhantomData }
+        Self { word: AtomicU64::new(0), due: Due::new(), line: Line::new(), meaning: PhantomData }
     }
 
     /// Nobody holds anything; loom's atomics cannot be made at compile time.
     #[cfg(lockspan_loom)]
     pub(super) fn new() -> Self {
-        Self { word: AtomicU64::new(0), line: Line::new(), meaning: PhantomData }
+        Self { word: AtomicU64::new(0), due: Due::new(), line: Line::new(), meaning: PhantomData }
     }
 
     /// The lock's own fields; others may change them at any time.
@@ -128,7 +151,16 @@ impl<M: Meaning> Turnstile<M> {
     /// Comes in from outside, past those who wait if the door is open; the new word.
     #[inline]
     pub(super) fn try_enter(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Option<u64> {
-        match self.pass(step, order) {
+        match self.pass(&step, order) {
+            Step::To(new) => Some(new),
+            Step::Wait => self.try_pass_line(step, order),
+            Step::Full => None,
+        }
+    }
+
+    #[cold]
+    fn try_pass_line(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Option<u64> {
+        match self.pass_line(step, order) {
             Step::To(new) => Some(new),
             Step::Wait | Step::Full => None,
         }
@@ -140,25 +172,30 @@ impl<M: Meaning> Turnstile<M> {
     /// If the counter is at its end.
     #[inline]
     pub(super) fn enter(&self, step: Enter, order: Ordering) -> u64 {
+        self.enter_unless_full(step, order).unwrap_or_else(|| full())
+    }
+
+    /// Like [`enter`](Self::enter), but none if the counter is at its end.
+    #[inline]
+    pub(super) fn enter_unless_full(&self, step: Enter, order: Ordering) -> Option<u64> {
         self.enter_from(self.word.load(Ordering::Relaxed), step, order)
     }
 
-    /// As [`enter`](Self::enter), for who is best served by an idle lock: it is taken for one until
-    /// the exchange tells otherwise, which saves the look before.
+    /// Like [`enter`](Self::enter), but guesses that the word is 0 instead of loading it first.
     ///
     /// # Panics
     /// If the counter is at its end.
     #[inline]
     pub(super) fn enter_idle(&self, step: Enter, order: Ordering) -> u64 {
-        self.enter_from(0, step, order)
+        self.enter_from(0, step, order).unwrap_or_else(|| full())
     }
 
     #[inline]
-    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> u64 {
+    fn enter_from(&self, word: u64, step: Enter, order: Ordering) -> Option<u64> {
         match self.pass_from(word, step, order) {
-            Step::To(new) => new,
-            Step::Wait => self.enter_contended(step, order, None).expect("there is no deadline"),
-            Step::Full => full(),
+            Step::To(new) => Some(new),
+            Step::Wait => self.enter_contended(step, order, None),
+            Step::Full => None,
         }
     }
 
@@ -181,11 +218,12 @@ impl<M: Meaning> Turnstile<M> {
         self.pass_from(self.word.load(Ordering::Relaxed), step, order)
     }
 
-    /// `word` is what the word may be; if it is not, the exchange says what it is.
+    /// Comes in if nobody is in line. `word` is what the word may be; if it is not, the exchange
+    /// says what it is. There is no call in here, so that the compiler keeps all in registers.
     #[inline]
     fn pass_from(&self, mut word: u64, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
         loop {
-            if word & CLOSED != 0 {
+            if word & DOOR != 0 {
                 return Step::Wait;
             }
             let Step::To(new) = step(word) else { return step(word) };
@@ -196,6 +234,40 @@ impl<M: Meaning> Turnstile<M> {
         }
     }
 
+    /// Comes in past those in line, if the door is open.
+    fn pass_line(&self, step: impl Fn(u64) -> Step, order: Ordering) -> Step {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            if !self.is_open(word) {
+                return Step::Wait;
+            }
+            let Step::To(new) = step(word) else { return step(word) };
+            match self.word.compare_exchange_weak(word, new, order, Ordering::Relaxed) {
+                Ok(_) => return Step::To(new),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whether an arrival that sees `word` may pass those in line.
+    fn is_open(&self, word: u64) -> bool {
+        word & CLOSED == 0 && (word & LINE == 0 || !self.due.has_come())
+    }
+
+    /// Like [`change`](Self::change) for a holder that may not pass those in line: none also if the
+    /// door is closed.
+    #[inline]
+    pub(super) fn change_if_open(&self, next: fn(u64) -> Option<u64>) -> Option<u64> {
+        let at_once = |word| if word & DOOR == 0 { next(word) } else { None };
+        self.change(Ordering::Relaxed, at_once).or_else(|| self.change_past_line(next))
+    }
+
+    #[cold]
+    fn change_past_line(&self, next: fn(u64) -> Option<u64>) -> Option<u64> {
+        let if_open = |word| if self.is_open(word) { next(word) } else { None };
+        self.change(Ordering::Relaxed, if_open)
+    }
+
     #[cold]
     fn enter_contended(
         &self,
@@ -204,23 +276,37 @@ impl<M: Meaning> Turnstile<M> {
         deadline: Option<Instant>,
     ) -> Option<u64> {
         let mut spin = Spin::for_a_section();
-        while spin.again() {
-            if let Some(new) = self.try_enter(step, order) {
-                return Some(new);
+        loop {
+            match self.pass_line(step, order) {
+                Step::To(new) => return Some(new),
+                Step::Full => return None,
+                Step::Wait if spin.again() => {}
+                Step::Wait => break,
             }
         }
+        // No `sched_yield` here: before it is in line, a thread that gives its processor away can
+        // be passed without end, and newer kernels take tens of milliseconds to give it back.
+        Due::prepare();
         let begun = Instant::now();
-        let mut turns = Yield::until(a_quantum_from(begun, deadline));
-        while turns.again() {
-            if let Some(new) = self.try_enter(step, order) {
-                return Some(new);
-            }
-        }
-        let place = self.line.stand(deadline)?;
+        let show = |closes| self.show_line(closes);
+        let place = self.line.stand(begun, QUANTUM, deadline, show)?;
         let closes = self.line.closes(begun, QUANTUM);
         let entered = self.enter_as_first(&place, step, order, closes, deadline);
-        self.line.leave(&place, entered.is_some());
+        self.line.leave(&place, QUANTUM, entered.is_some(), show);
         entered
+    }
+
+    /// Tells arrivals that another thread is the first in line and when the door closes for it, or
+    /// that nobody is in line (I5). The caller has the line's mutex.
+    fn show_line(&self, closes: Option<Instant>) {
+        let Some(closes) = closes else {
+            self.word.fetch_and(!LINE, Ordering::Relaxed);
+            return;
+        };
+        self.due.set(closes);
+        if self.word.load(Ordering::Relaxed) & LINE == 0 {
+            self.word.fetch_or(LINE, Ordering::Relaxed);
+        }
     }
 
     /// What the first in line does.
@@ -307,7 +393,7 @@ impl<M: Meaning> Turnstile<M> {
     /// Calls those whom the change from `old` to `new` may concern.
     #[inline]
     fn call(&self, old: u64, new: u64) {
-        if new & FLAGS != 0 {
+        if new & (CALL | INSIDE) != 0 {
             self.call_waiting(old, new);
         }
     }

@@ -77,9 +77,19 @@ impl RawUpgradeLock {
     }
 
     /// Waits to read.
+    ///
+    /// # Panics
+    /// If 524,286 readers are inside.
     #[inline]
     pub fn read(&self) {
         self.0.read();
+    }
+
+    /// Like [`read`](Self::read), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn read_unless_full(&self) -> bool {
+        self.0.read_unless_full()
     }
 
     /// Reads if nobody is in the way.
@@ -122,7 +132,8 @@ impl RawUpgradeLock {
     }
 }
 
-impl sealed::Sealed for RawUpgradeLock {}
+impl sealed::Sealed<Read> for RawUpgradeLock {}
+impl sealed::Sealed<Atomic> for RawUpgradeLock {}
 
 impl Holds<Read> for RawUpgradeLock {
     #[inline]

@@ -13,15 +13,17 @@
 //!   see [`resident`].
 //! - Sections call nothing and touch no stack. Each copy that the compiler makes of one has a
 //!   description of its own, because all labels are local.
-//! - A debugger that steps through a section restarts it for ever: set a break point behind it.
+//! - Single steps of a debugger restart a section for ever: each step is an interruption. Set a
+//!   break point behind it (`docs/revocable.md` says so to users).
 //!
 //! # Membarrier
 //!
 //! The barrier for sections makes every running thread of the process leave the section that it is
 //! in, and is a full barrier in each of them; threads that do not run leave theirs before they run
 //! again. An error of the barrier is never ignored: after one nobody knows which stores are still
-//! to come, so the process is stopped with a message. It cannot happen unless the program forbids
-//! itself the call, by seccomp, after it has begun to use it.
+//! to come. If the kernel lacks memory at that moment (ENOMEM), the call is made again; any other
+//! error stops the process with a message. That happens only if the program forbids itself the
+//! call, by seccomp, after it has begun to use it: `docs/revocable.md` says so to users.
 
 #[macro_use]
 mod section;

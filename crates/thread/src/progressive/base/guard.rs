@@ -18,7 +18,10 @@ pub type WriteGuard<'a, T> = Guard<'a, RawLock, Write, T>;
 /// Beside others that change the data by its own atomics.
 pub type AtomicGuard<'a, T> = Guard<'a, RawLock, Atomic, T>;
 
-impl sealed::Sealed for RawLock {}
+impl sealed::Sealed<Read> for RawLock {}
+impl sealed::Sealed<Seek> for RawLock {}
+impl sealed::Sealed<Write> for RawLock {}
+impl sealed::Sealed<Atomic> for RawLock {}
 
 impl Holds<Read> for RawLock {
     #[inline]
@@ -48,7 +51,8 @@ impl Holds<Atomic> for RawLock {
     }
 }
 
-impl HoldsAlone<Write> for RawLock {}
+// SAFETY: I1 and I2 of the module: with WRITE set and no reader left there is nobody else.
+unsafe impl HoldsAlone<Write> for RawLock {}
 
 #[cfg(not(lockspan_loom))]
 impl<T> Locked<RawLock, T> {

@@ -31,7 +31,7 @@
 //! # The word
 //!
 //! ```text
-//!  63  61 60 59   58     57    56        38 37       19 18        0
+//!  63  60  59    58     57    56        38 37       19 18        0
 //! ┌──────┬─────┬───────┬──────┬────────────┬───────────┬───────────┐
 //! │flags │  0  │ WRITE │ SEEK │ RETURNERS  │  ATOMICS  │  READERS  │
 //! └──────┴─────┴───────┴──────┴────────────┴───────────┴───────────┘
@@ -90,8 +90,9 @@
 //! # Progress
 //!
 //! A writer or an atomic waits for the readers inside, and nobody else: no reader comes in
-//! meanwhile. Who cannot come in stands in a line, whose first may be passed for 200 µs at most.
-//! Returners wait for the atomics inside; none comes in meanwhile.
+//! meanwhile. A thread that cannot come in stands in a line, whose first may be passed for 200 µs
+//! at most, whether it has a processor or not. Returners wait for the atomics inside; none comes in
+//! meanwhile.
 
 mod guard;
 mod holders;
@@ -103,7 +104,8 @@ mod raw;
 mod search;
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests;
-mod word;
+// The tests of the turnstile use this lock's word.
+pub(super) mod word;
 
 pub use self::guard::{AtomicGuard, Lock, ReadGuard, SeekGuard, WriteGuard};
 pub use self::holders::Holders;

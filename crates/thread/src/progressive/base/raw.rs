@@ -16,6 +16,14 @@ use crate::sync::Ordering;
 /// confuses the count; it is no danger to memory by itself.
 pub struct RawLock(Turnstile<Base>);
 
+// As `docs/progressive.md` says.
+#[cfg(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    not(any(lockspan_loom, lockspan_shuttle))
+))]
+const _: () = assert!(size_of::<RawLock>() == 40);
+
 impl Default for RawLock {
     fn default() -> Self {
         Self::new()
@@ -63,6 +71,13 @@ impl RawLock {
         self.0.enter(word::read, ord::READ);
     }
 
+    /// Like [`read`](Self::read), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn read_unless_full(&self) -> bool {
+        self.0.enter_unless_full(word::read, ord::READ).is_some()
+    }
+
     /// Reads if nobody is in the way.
     #[inline]
     #[must_use]
@@ -89,6 +104,13 @@ impl RawLock {
     #[inline]
     pub fn seek(&self) {
         self.0.enter(word::seek, ord::SEEK);
+    }
+
+    /// Like [`seek`](Self::seek), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn seek_unless_full(&self) -> bool {
+        self.0.enter_unless_full(word::seek, ord::SEEK).is_some()
     }
 
     /// Seeks if nobody is in the way.
@@ -151,6 +173,14 @@ impl RawLock {
         }
     }
 
+    /// Like [`atomic`](Self::atomic), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn atomic_unless_full(&self) -> bool {
+        let entered = self.0.enter_unless_full(word::atomic, ord::ATOMIC);
+        entered.is_some_and(|word| word::no_reader(word) || self.0.settle(word::no_reader, None))
+    }
+
     /// Changes beside others that do, if nobody is in the way.
     #[inline]
     #[must_use]
@@ -175,7 +205,7 @@ impl RawLock {
     #[inline]
     #[must_use]
     pub fn try_read_to_seek(&self) -> bool {
-        self.0.change(Ordering::Relaxed, word::read_to_seek).is_some()
+        self.0.change_if_open(word::read_to_seek).is_some()
     }
 
     /// A reader becomes an atomic and waits until all readers have left or done the same (T10);
@@ -260,6 +290,11 @@ impl RawLock {
         self.0.settle(word::no_reader, Some(deadline))
             || self.0.change(Ordering::Relaxed, back).is_none()
                 && self.0.settle(word::no_reader, None)
+    }
+
+    #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+    pub(in super::super) fn turnstile(&self) -> &Turnstile<Base> {
+        &self.0
     }
 
     #[cfg(test)]

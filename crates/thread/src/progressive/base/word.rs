@@ -1,17 +1,19 @@
 //! The word of [`Lock`](super::Lock): its fields, and what each transition makes of it.
 
-use super::super::turnstile::{CLOSED, FLAGS, Meaning, Step};
+use super::super::turnstile::{FLAGS, Meaning, Step};
 use super::holders::Holders;
 
 const BITS: u32 = 19;
 /// As many as a field can count; also the most that may be inside together.
 pub(in super::super) const MOST: u64 = (1 << BITS) - 1;
+// The numbers in the documentation here and in the headers for C.
+const _: () = assert!(MOST == 524_287);
 
 pub(super) const READER: u64 = 1;
 pub(super) const ATOMIC: u64 = 1 << BITS;
 pub(super) const RETURNER: u64 = 1 << (2 * BITS);
 pub(super) const SEEK: u64 = 1 << (3 * BITS);
-pub(super) const WRITE: u64 = 1 << (3 * BITS + 1);
+pub(in super::super) const WRITE: u64 = 1 << (3 * BITS + 1);
 
 const READERS: u64 = MOST * READER;
 const ATOMICS: u64 = MOST * ATOMIC;
@@ -74,7 +76,7 @@ pub(super) fn seek(word: u64) -> Step {
 
 /// T3: readers may still be there.
 #[inline]
-pub(super) fn write(word: u64) -> Step {
+pub(in super::super) fn write(word: u64) -> Step {
     if word & (SEEK | WRITE | ATOMICS) != 0 { Step::Wait } else { Step::To(word + WRITE) }
 }
 
@@ -108,10 +110,10 @@ pub(super) fn atomic_done(word: u64) -> u64 {
     latched(word - ATOMIC)
 }
 
-/// T9. Not past a closed door: who stands there may want to seek.
+/// T9, if the door is open, which the caller checks: the first in line may want to seek.
 #[inline]
 pub(super) fn read_to_seek(word: u64) -> Option<u64> {
-    (word & (SEEK | WRITE | ATOMICS | CLOSED) == 0).then(|| word - READER + SEEK)
+    (word & (SEEK | WRITE | ATOMICS) == 0).then(|| word - READER + SEEK)
 }
 
 /// T10. With a seeker there, which may be about to write, it would wait for that one, and that

@@ -21,7 +21,11 @@ pub type AtomicGuard<'a, T> = Guard<'a, RawClaimLock, Atomic, T>;
 /// The exclusive Join: alone.
 pub type AloneGuard<'a, T> = Guard<'a, RawClaimLock, Alone, T>;
 
-impl sealed::Sealed for RawClaimLock {}
+impl sealed::Sealed<Read> for RawClaimLock {}
+impl sealed::Sealed<Join> for RawClaimLock {}
+impl sealed::Sealed<Claim> for RawClaimLock {}
+impl sealed::Sealed<Atomic> for RawClaimLock {}
+impl sealed::Sealed<Alone> for RawClaimLock {}
 
 impl Holds<Read> for RawClaimLock {
     #[inline]
@@ -58,7 +62,8 @@ impl Holds<Alone> for RawClaimLock {
     }
 }
 
-impl HoldsAlone<Alone> for RawClaimLock {}
+// SAFETY: I1 of the module: the exclusive joiner is alone.
+unsafe impl HoldsAlone<Alone> for RawClaimLock {}
 
 #[cfg(not(lockspan_loom))]
 impl<T> Locked<RawClaimLock, T> {

@@ -63,6 +63,13 @@ impl RawClaimLock {
         self.0.enter(word::read, ord::READ);
     }
 
+    /// Like [`read`](Self::read), but false instead of a panic.
+    #[inline]
+    #[must_use]
+    pub fn read_unless_full(&self) -> bool {
+        self.0.enter_unless_full(word::read, ord::READ).is_some()
+    }
+
     /// Reads if nobody is in the way.
     #[inline]
     #[must_use]

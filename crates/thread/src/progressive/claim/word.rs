@@ -6,6 +6,8 @@ use super::holders::{Holders, Phase};
 const BITS: u32 = 19;
 /// As many as a field can count; also the most that may be inside together.
 const MOST: u64 = (1 << BITS) - 1;
+// The numbers in the documentation here and in the headers for C.
+const _: () = assert!(MOST == 524_287);
 
 pub(super) const READER: u64 = 1;
 pub(super) const JOINER: u64 = 1 << BITS;

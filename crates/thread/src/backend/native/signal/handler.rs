@@ -80,7 +80,7 @@ extern "C" fn leave_section(_: libc::c_int, _: *mut libc::siginfo_t, context: *m
     if is_below {
         come_again(context);
     }
-    // Said anew each time: what was said before has come true by now.
+    // Overwrites the old value: this delivery is the signal that it announced.
     known.comes_again.store(u32::from(is_below), Ordering::Release);
 }
 
@@ -143,10 +143,15 @@ pub(super) fn install() -> Result<(), String> {
         return Err(failed(Error::from_raw_os_error(error)));
     }
     let ours: Handler = leave_section;
-    // SAFETY: zeros are a value of the structure: nothing more is blocked meanwhile.
+    // SAFETY: zeros are a value of the structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = ours as usize;
+    // On the alternate stack, because there are programs whose threads have small stacks. That one
+    // may be small too (Rust's has 8 KB), so every other signal is blocked until this handler,
+    // which is short, returns: a foreign handler that came meanwhile would be called on it.
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: the set is a part of the structure above.
+    unsafe { libc::sigfillset(&raw mut action.sa_mask) };
     // SAFETY: the handler is one for `SA_SIGINFO`, and touches only its context, cells that need
     // no making, atomics, and calls that handlers may make.
     let result = unsafe { libc::sigaction(SIGNAL, &action, ptr::null_mut()) };

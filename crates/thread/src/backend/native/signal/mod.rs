@@ -71,6 +71,9 @@
 //!   memory, whatever `dlclose` is told. *For the user*: as each copy of this code has its own
 //!   handler, the second one in a process is told that the signal is taken.
 //!
+//! The handler runs on the alternate stack, if its thread has one, with all signals blocked: no
+//! other handler is called on that stack because of it.
+//!
 //! Two limits remain. The handler knows the sections of the program or library that it is linked
 //! into: do not use this backend where this crate is a Rust `dylib` of its own, since sections are
 //! inlined into its callers. And it reads a thread-local: in a library that is opened late, the C
