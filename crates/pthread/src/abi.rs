@@ -92,6 +92,22 @@ impl CLock {
         }
     }
 
+    /// The lock at `at`, if it is one inside this process: what [`open`](Self::open) mostly finds.
+    ///
+    /// # Safety
+    ///
+    /// As of [`open`](Self::open).
+    #[inline(always)]
+    pub(crate) unsafe fn private(at: *const Self) -> Option<*const PrivateRwLock> {
+        if at.is_null() || !at.is_aligned() {
+            return None;
+        }
+        // SAFETY: not null, so live by the caller's word; aligned as just seen.
+        let label = unsafe { &(*at).label }.load(Ordering::Relaxed);
+        // No mark, and a kind that there is.
+        (label <= LAST_KIND as u32).then_some(at.cast())
+    }
+
     /// Makes a free lock of the memory at `at`.
     ///
     /// # Safety

@@ -8,15 +8,17 @@ use lockspan_thread::fair::Policy as _;
 
 use crate::abi::{CAttr, CLock, PrivatePolicy};
 use crate::clock::{self, Clock};
+use crate::held;
 use crate::serve::{self, Wait};
-use crate::{errno, held};
 
 /// Runs when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn in_child() {
-        held::forget_shared();
+        if held::forget_shared() {
+            serve::inherit_reads();
+        }
     }
     extern "C" fn at_load() {
         // What the private lock finds out once, about processors, the clock and forks, it finds
@@ -47,7 +49,7 @@ unsafe fn deadline(clock: clockid_t, at: *const timespec) -> Result<Wait, c_int>
     clock::deadline(clock, at.tv_sec, at.tv_nsec).map(Wait::Until).ok_or(EINVAL)
 }
 
-/// Defines a C function and its doc; `errno` is kept over its body.
+/// Defines a C function and its doc.
 ///
 /// Every function is safe to call under one condition: each pointer is null or points to what its
 /// type says, and a lock lives on during a call for it (of `unlock`: until the caller's hold ends).
@@ -60,7 +62,7 @@ macro_rules! calls {
         /// Each pointer is null or points to what its type says, for the time of the call.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $type),*) -> c_int {
-            errno::keep(|| $body)
+            $body
         }
     )*};
 }
@@ -87,11 +89,11 @@ calls! {
     /// Locks for reading.
     pthread_rwlock_rdlock(lock: *mut CLock)
         // SAFETY: by the caller's word.
-        unsafe { serve::read(lock, Wait::Forever) };
+        unsafe { serve::read_at_once_or_wait(lock) };
     /// The same under its old name.
     __pthread_rwlock_rdlock(lock: *mut CLock)
         // SAFETY: by the caller's word.
-        unsafe { serve::read(lock, Wait::Forever) };
+        unsafe { serve::read_at_once_or_wait(lock) };
 
     /// Locks for reading if that needs no waiting.
     pthread_rwlock_tryrdlock(lock: *mut CLock)
@@ -115,11 +117,11 @@ calls! {
     /// Locks for writing.
     pthread_rwlock_wrlock(lock: *mut CLock)
         // SAFETY: by the caller's word.
-        unsafe { serve::write(lock, Wait::Forever) };
+        unsafe { serve::write_at_once_or_wait(lock) };
     /// The same under its old name.
     __pthread_rwlock_wrlock(lock: *mut CLock)
         // SAFETY: by the caller's word.
-        unsafe { serve::write(lock, Wait::Forever) };
+        unsafe { serve::write_at_once_or_wait(lock) };
 
     /// Locks for writing if that needs no waiting.
     pthread_rwlock_trywrlock(lock: *mut CLock)

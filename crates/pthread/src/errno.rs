@@ -3,23 +3,24 @@
 //! POSIX has them return their errors, and glibc's own never touch `errno`; a program may take a
 //! lock between a failing call and the look at its error.
 
+use crate::held;
+
 /// The thread's `errno`.
+#[inline(always)]
 pub(crate) fn get() -> i32 {
-    // SAFETY: it has no preconditions and gives the address of this thread's errno.
-    let at = unsafe { libc::__errno_location() };
     // SAFETY: the address is this thread's own, aligned and live as long as the thread.
-    unsafe { at.read() }
+    unsafe { held::errno().read() }
 }
 
 /// Sets the thread's `errno`.
+#[inline(always)]
 fn set(value: i32) {
-    // SAFETY: as in `get`.
-    let at = unsafe { libc::__errno_location() };
     // SAFETY: as in `get`, and only this thread uses it.
-    unsafe { at.write(value) };
+    unsafe { held::errno().write(value) };
 }
 
 /// Does `work`, then puts `errno` back.
+#[inline(always)]
 pub(crate) fn keep<T>(work: impl FnOnce() -> T) -> T {
     let before = get();
     let result = work();

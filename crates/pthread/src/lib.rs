@@ -22,6 +22,12 @@
 //!   not hold the lock, `EBUSY` for destroying a lock in use, `EINVAL` for a lock that is null or
 //!   destroyed;
 //! - threads of higher priority are not served first;
+//! - a process that is killed while it *waits* for a process-shared lock leaves its place in line
+//!   behind. If it was a writer, nobody gets the lock after it: after the present writer has left,
+//!   where glibc goes on with the others, and beside readers, where glibc still lets readers in. A
+//!   process that is killed while it *holds* the lock leaves it held, here as there;
+//! - the child of a thread that read a process-shared lock when it forked may leave that hold, as
+//!   with glibc; any other unlock of what a thread does not hold is `EPERM`;
 //! - in the child of a `fork`, threads of the parent that waited for a private lock are forgotten.
 //!   With handlers of `pthread_atfork` that hold the lock for writing over the fork the child can
 //!   go on using it; glibc's lock waits there for threads that do not exist. What other threads

@@ -10,12 +10,15 @@
 //!
 //! A read lock that would be one too many, for the lock or for this thread's memory, is `EAGAIN`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use libc::{EAGAIN, EBUSY, EDEADLK, EINVAL, ENOMEM, EPERM, ETIMEDOUT, c_int};
 use lock_api::RawRwLock as _;
 
 use crate::abi::{CAttr, CLock, Core, LAST_KIND, PrivateRwLock};
 use crate::clock::Deadline;
-use crate::held::{self, Mode};
+use crate::errno;
+use crate::held::{self, Mode, Place};
 use crate::shared::{Outcome, SharedRwLock};
 
 /// How long a call may wait.
@@ -62,10 +65,17 @@ pub(crate) unsafe fn init(at: *mut CLock, attr: *const CAttr) -> c_int {
     if !(0..=LAST_KIND).contains(&kind) || !(shared || pshared == libc::PTHREAD_PROCESS_PRIVATE) {
         return EINVAL;
     }
-    held::forget(at.addr());
+    forget(at);
     // SAFETY: not null and aligned; unused by the caller's word.
     unsafe { CLock::init(at, kind, shared) };
     0
+}
+
+/// Strikes out what this thread may hold of an earlier lock at this address.
+fn forget(at: *const CLock) {
+    if let Some(place) = held::held(at.addr()) {
+        place.forget();
+    }
 }
 
 /// `pthread_rwlock_destroy`. Returns when no earlier unlock touches the memory any more.
@@ -80,10 +90,51 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
     if !unsafe { core.retire() } {
         return EBUSY;
     }
-    held::forget(at.addr());
+    forget(at);
     // SAFETY: live, and nobody uses it: `retire` has just said so.
     unsafe { CLock::bury(at) };
     0
+}
+
+/// `pthread_rwlock_rdlock`. The usual case in a few instructions: a private lock that can be had at
+/// once.
+///
+/// # Safety
+///
+/// `at` is null or points to the memory of a lock that lives on during the call.
+#[inline(always)]
+pub(crate) unsafe fn read_at_once_or_wait(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some(last) = held::last_for(at.addr())
+        // SAFETY: live by the caller's word.
+        && unsafe { &*lock }.try_lock_shared_alone()
+    {
+        last.add(at.addr(), Mode::Read(1));
+        return 0;
+    }
+    // SAFETY: by the caller's word.
+    unsafe { read(at, Wait::Forever) }
+}
+
+/// `pthread_rwlock_wrlock`, as [`read_at_once_or_wait`].
+///
+/// # Safety
+///
+/// `at` is null or points to the memory of a lock that lives on during the call.
+#[inline(always)]
+pub(crate) unsafe fn write_at_once_or_wait(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some(last) = held::last_for(at.addr())
+        // SAFETY: live by the caller's word.
+        && unsafe { &*lock }.try_lock_exclusive_alone()
+    {
+        last.add(at.addr(), Mode::Write);
+        return 0;
+    }
+    // SAFETY: by the caller's word.
+    unsafe { write(at, Wait::Forever) }
 }
 
 /// The read lock calls.
@@ -91,25 +142,43 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
 /// # Safety
 ///
 /// `at` is null or points to the memory of a lock that lives on during the call.
+#[inline(never)]
 pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
+    let Some(place) = held::place(at.addr()) else { return EAGAIN };
     // SAFETY: the lock is live during this call, by the caller's word.
-    let outcome = match unsafe { mode_now(at, core) } {
+    if place.mode().is_none() && unsafe { core.try_read(false) } == Outcome::Held {
+        place.add(Mode::Read(1), core.is_shared());
+        return 0;
+    }
+    // SAFETY: as above.
+    errno::keep(|| unsafe { read_slowly(place, core, wait) })
+}
+
+/// By a thread that holds the lock, or cannot have it at once.
+///
+/// # Safety
+///
+/// `core` is a live lock, `place` its place.
+#[cold]
+#[inline(never)]
+unsafe fn read_slowly(place: Place, core: Core, wait: Wait) -> c_int {
+    // SAFETY: by the caller's word.
+    let outcome = match unsafe { mode_now(place, core) } {
         Some(Mode::Write) => return wait.deadlock(),
         Some(Mode::Read(holds)) => {
             let Some(holds) = holds.checked_add(1) else { return EAGAIN };
             // SAFETY: the lock is live during this call, by the caller's word.
             return match unsafe { core.try_read(true) } {
                 Outcome::Held => {
-                    held::change(at.addr(), Mode::Read(holds));
+                    place.change(Mode::Read(holds));
                     0
                 }
                 // We read, so no writer is in the way; what is left is the count.
                 Outcome::NotHeld | Outcome::Full => EAGAIN,
             };
         }
-        None if !held::reserve() => return EAGAIN,
         None => match wait {
             // SAFETY: the lock is live during this call, by the caller's word.
             Wait::No => unsafe { core.try_read(false) },
@@ -121,7 +190,7 @@ pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
     };
     match outcome {
         Outcome::Held => {
-            held::add(at.addr(), Mode::Read(1), core.is_shared());
+            place.add(Mode::Read(1), core.is_shared());
             0
         }
         Outcome::NotHeld => wait.over(),
@@ -134,15 +203,31 @@ pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
 /// # Safety
 ///
 /// `at` is null or points to the memory of a lock that lives on during the call.
+#[inline(never)]
 pub(crate) unsafe fn write(at: *const CLock, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
+    let Some(place) = held::place(at.addr()) else { return ENOMEM };
     // SAFETY: the lock is live during this call, by the caller's word.
-    if unsafe { mode_now(at, core) }.is_some() {
-        return wait.deadlock();
+    if place.mode().is_none() && unsafe { core.try_write() } == Outcome::Held {
+        place.add(Mode::Write, core.is_shared());
+        return 0;
     }
-    if !held::reserve() {
-        return ENOMEM;
+    // SAFETY: as above.
+    errno::keep(|| unsafe { write_slowly(place, core, wait) })
+}
+
+/// By a thread that holds the lock, or cannot have it at once.
+///
+/// # Safety
+///
+/// `core` is a live lock, `place` its place.
+#[cold]
+#[inline(never)]
+unsafe fn write_slowly(place: Place, core: Core, wait: Wait) -> c_int {
+    // SAFETY: by the caller's word.
+    if unsafe { mode_now(place, core) }.is_some() {
+        return wait.deadlock();
     }
     let outcome = match wait {
         // SAFETY: the lock is live during this call, by the caller's word.
@@ -155,37 +240,100 @@ pub(crate) unsafe fn write(at: *const CLock, wait: Wait) -> c_int {
     if outcome != Outcome::Held {
         return wait.over();
     }
-    held::add(at.addr(), Mode::Write, core.is_shared());
+    place.add(Mode::Write, core.is_shared());
     0
 }
 
-/// `pthread_rwlock_unlock`.
+/// `pthread_rwlock_unlock`. The usual case in a few instructions: a private lock that this thread
+/// took last, and that nobody waits for.
 ///
 /// # Safety
 ///
 /// `at` is null or points to the memory of a lock, which may go once the caller's hold is over.
+#[inline(always)]
 pub(crate) unsafe fn unlock(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some((last, mode)) = held::last_is(at.addr())
+    {
+        let left = match mode {
+            // SAFETY: live, and held for writing, as it sees for itself.
+            Mode::Write => unsafe { PrivateRwLock::try_leave_exclusive(lock) },
+            // SAFETY: live, and held for reading, as it sees for itself.
+            Mode::Read(1) => unsafe { PrivateRwLock::try_leave_shared(lock) },
+            Mode::Read(_) => false,
+        };
+        if left {
+            last.forget();
+            return 0;
+        }
+    }
+    // SAFETY: by the caller's word.
+    unsafe { unlock_slowly(at) }
+}
+
+/// # Safety
+///
+/// As of [`unlock`].
+#[inline(never)]
+unsafe fn unlock_slowly(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
+    let Some(place) = held::held(at.addr()) else {
+        // SAFETY: the lock is live during this call, by the caller's word.
+        return errno::keep(|| unsafe { unlock_unknown(core) });
+    };
     // SAFETY: the lock is live until this thread's hold is over.
-    match unsafe { mode_now(at, core) } {
-        None => return EPERM,
+    errno::keep(|| match unsafe { mode_now(place, core) } {
+        // SAFETY: as above.
+        None => unsafe { unlock_unknown(core) },
         Some(Mode::Write) => {
-            held::forget(at.addr());
+            place.forget();
             // SAFETY: the table says that this thread writes, and the lock that somebody does.
             unsafe { core.write_unlock() };
+            0
         }
         Some(Mode::Read(holds)) => {
             if holds == 1 {
-                held::forget(at.addr());
+                place.forget();
             } else {
-                held::change(at.addr(), Mode::Read(holds - 1));
+                place.change(Mode::Read(holds - 1));
             }
             // SAFETY: the table says that this thread reads, and the lock that somebody does.
             unsafe { core.read_unlock() };
+            0
         }
+    })
+}
+
+/// Whether this process was forked by a thread that read a process-shared lock.
+static INHERITS: AtomicBool = AtomicBool::new(false);
+
+/// This process is a child, forked by a thread that read a process-shared lock.
+pub(crate) fn inherit_reads() {
+    INHERITS.store(true, Ordering::Relaxed);
+}
+
+/// By a thread that does not hold the lock, as far as its table says. A process-shared lock that
+/// the parent took for reading before `fork` may be left by the child, which is how some programs
+/// hand a hold to it: there the lock's own word is believed. POSIX leaves it undefined.
+///
+/// # Safety
+///
+/// `core` is a live lock.
+#[cold]
+#[inline(never)]
+unsafe fn unlock_unknown(core: Core) -> c_int {
+    match core {
+        // SAFETY: live by the caller's word.
+        Core::Shared(lock) if INHERITS.load(Ordering::Relaxed) && unsafe { &*lock }.is_read() => {
+            // SAFETY: live, and somebody reads; that this hold is the caller's to give up is the
+            // caller's word, as it is glibc's.
+            unsafe { SharedRwLock::read_unlock(lock) };
+            0
+        }
+        Core::Shared(_) | Core::Private(_) => EPERM,
     }
-    0
 }
 
 /// What this thread holds of the lock. A hold of a lock that nobody holds is of an earlier lock at
@@ -193,14 +341,15 @@ pub(crate) unsafe fn unlock(at: *const CLock) -> c_int {
 ///
 /// # Safety
 ///
-/// `core` is the live lock at `at`.
-unsafe fn mode_now(at: *const CLock, core: Core) -> Option<Mode> {
-    let mode = held::mode(at.addr())?;
+/// `core` is the live lock at `place`.
+#[inline(always)]
+unsafe fn mode_now(place: Place, core: Core) -> Option<Mode> {
+    let mode = place.mode()?;
     // SAFETY: by the caller's word.
     if unsafe { core.is_held() } {
         return Some(mode);
     }
-    held::forget(at.addr());
+    place.forget();
     None
 }
 

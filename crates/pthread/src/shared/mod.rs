@@ -353,6 +353,11 @@ impl SharedRwLock {
         occupied(self.main.load(Ordering::Relaxed))
     }
 
+    /// Whether somebody holds the lock for reading.
+    pub(crate) fn is_read(&self) -> bool {
+        readers(self.main.load(Ordering::Relaxed)) > 0
+    }
+
     /// Whether nobody holds the lock or waits for it. By I6 it can then be destroyed at once.
     pub(crate) fn is_idle(&self) -> bool {
         let seen = self.main.load(Ordering::Acquire);

@@ -59,6 +59,39 @@ impl<P: Policy> RawRwLock<P> {
         is_writer
     }
 
+    /// Takes a read hold if nobody else is in or in line: the shortest way in. `false` says nothing.
+    #[inline(always)]
+    pub fn try_lock_shared_alone(&self) -> bool {
+        self.try_enter_free(Kind::Read)
+    }
+
+    /// Takes the write hold if nobody else is in or in line: the shortest way in.
+    #[inline(always)]
+    pub fn try_lock_exclusive_alone(&self) -> bool {
+        self.try_enter_free(Kind::Write)
+    }
+
+    /// [`leave_shared`](Self::leave_shared) if nobody waits and nobody is still inside a call for
+    /// others; otherwise `false`, and nothing has changed.
+    ///
+    /// # Safety
+    /// `this` points to a live lock; if it is held for reading, the caller gives up a read hold.
+    #[inline(always)]
+    pub unsafe fn try_leave_shared(this: *const Self) -> bool {
+        // SAFETY: the same contract.
+        unsafe { Self::try_leave(this, Kind::Read) }
+    }
+
+    /// [`leave_exclusive`](Self::leave_exclusive), likewise.
+    ///
+    /// # Safety
+    /// `this` points to a live lock; if it is held for writing, the caller gives up that hold.
+    #[inline(always)]
+    pub unsafe fn try_leave_exclusive(this: *const Self) -> bool {
+        // SAFETY: the same contract.
+        unsafe { Self::try_leave(this, Kind::Write) }
+    }
+
     /// Ends a read hold of a lock that its next owner may free at once, as C programs do: that
     /// owner's own release waits until this call has done with the lock.
     ///

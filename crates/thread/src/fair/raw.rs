@@ -203,6 +203,41 @@ impl<P: Policy> RawRwLock<P> {
         }
     }
 
+    /// T1 or T2 from the free word, without looking at it first.
+    #[inline(always)]
+    pub(super) fn try_enter_free(&self, kind: Kind) -> bool {
+        let entered = self.state.compare_exchange(0, hold(kind), entry(kind), Ordering::Relaxed);
+        if entered.is_ok() {
+            probe::note(|| Event::Entered { kind, with_waiters: false });
+        }
+        entered.is_ok()
+    }
+
+    /// T3 or T4, if the lock is held in this way and nobody waits or is the scheduler: then nobody
+    /// is owed anything, and this is the last that the caller does with the lock (S13).
+    ///
+    /// # Safety
+    /// `this` is alive; if it is held in this way, the caller gives up a hold of that kind.
+    #[inline(always)]
+    pub(super) unsafe fn try_leave(this: *const Self, kind: Kind) -> bool {
+        // SAFETY: alive until the exchange below.
+        let state = unsafe { &(*this).state };
+        let word = state.load(Ordering::Relaxed);
+        let plain = match kind {
+            Kind::Write => word == WRITER,
+            _ => word & READERS == word && word >= READER,
+        };
+        if !plain {
+            return false;
+        }
+        let left = word - hold(kind);
+        let done = state.compare_exchange(word, left, ord::EXIT, Ordering::Relaxed).is_ok();
+        if done {
+            probe::note(|| Event::Left { kind });
+        }
+        done
+    }
+
     /// T3 or T4 for callers whose lock may be freed by the next owner (S13). Whoever is the
     /// scheduler now is waited for before the hold ends; and if there is work to do afterwards,
     /// this thread has S from that same step on, so that the next owner waits for it in turn.

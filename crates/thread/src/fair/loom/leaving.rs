@@ -61,6 +61,56 @@ fn last_owner_frees<P: Policy>() {
     });
 }
 
+/// The same by the shortest way in and out, where that is open.
+fn last_owner_frees_at_once<P: Policy>() {
+    model(4, || {
+        let lock = Counted::<P>::new();
+        side_by_side((0..2).map(|_| {
+            let lock = lock.clone();
+            move || {
+                if !lock.raw.try_enter_free(Kind::Write) {
+                    lock.raw.write();
+                }
+                lock.add();
+                let is_last = lock.look() == 2;
+                let raw = &raw const lock.raw;
+                // SAFETY: the lock is alive and held.
+                if !unsafe { RawRwLock::try_leave(raw, Kind::Write) } {
+                    // SAFETY: as above; nothing has changed.
+                    unsafe { RawRwLock::leave(raw, Kind::Write) };
+                }
+                if is_last {
+                    free(&lock);
+                }
+            }
+        }));
+    });
+}
+
+#[test]
+fn fair_s13_the_last_owner_may_free_the_lock_by_the_shortest_way() {
+    last_owner_frees_at_once::<Strict>();
+}
+
+#[test]
+fn loom_a_reader_goes_the_shortest_way_beside_a_writer() {
+    together::<Strict>(&[
+        |lock| {
+            if lock.raw.try_enter_free(Kind::Read) {
+                lock.look();
+                let raw = &raw const lock.raw;
+                // SAFETY: the lock is alive and held.
+                if !unsafe { RawRwLock::try_leave(raw, Kind::Read) } {
+                    // SAFETY: as above; nothing has changed.
+                    unsafe { RawRwLock::leave(raw, Kind::Read) };
+                }
+            }
+        },
+        writes,
+        reads,
+    ]);
+}
+
 /// What freeing means to a model: a write to the lock that nothing may come after.
 fn free<P: Policy>(lock: &Arc<Counted<P>>) {
     lock.raw.lists.with_mut(|_| ());
