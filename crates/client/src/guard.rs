@@ -90,8 +90,14 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         Guard::new(record, pass, token)
     }
 
-    /// The fencing token. A store that is written under this record should remember the highest
-    /// token that it has seen with a *write*, and refuse a write with a lower one.
+    /// The fencing token. The store behind this record should remember the highest token that the
+    /// holder of a *write* lock has shown it, and refuse a lower one. Show it with the first read
+    /// under a write lock and with every write; a fence at writes alone loses an update when a
+    /// late write comes between that read and the write. The token of a read guard must not raise
+    /// the mark.
+    ///
+    /// All guards of one node under one cached grant have the same token: it tells nodes from each
+    /// other, not the threads of one node.
     #[must_use]
     pub fn token(&self) -> Token {
         self.token

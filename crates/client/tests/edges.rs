@@ -114,7 +114,7 @@ fn threads_do_not_wait_for_a_runtime_that_has_ended() {
 #[test]
 fn threads_do_not_wait_for_a_runtime_that_ended_before_its_task_began() {
     // With one thread, and nobody who waits in it, the task of a node has no turn.
-    let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ends = one_thread();
     let mut connecting = Box::pin(connect("memory:began"));
     let one = {
         let _inside = ends.enter();
@@ -147,6 +147,50 @@ fn what_a_runtime_that_has_ended_held_passes_to_others() {
     assert!(!held.is_valid());
 }
 
+/// A runtime with one thread: nothing in it runs unless somebody waits in it.
+fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A server with a runtime and a folder of its own.
+fn server() -> (Runtime, tempfile::TempDir, Server, String) {
+    let (serving, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+    let config = Config {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        data: Data::Dir(folder.path().join("data")),
+        ..Config::default()
+    };
+    let server = serving.block_on(Server::start(config)).unwrap();
+    let url = format!("lockspan://{}", server.addresses()[0]);
+    (serving, folder, server, url)
+}
+
+#[test]
+fn service_f55_waits_end_although_nobody_drives_the_runtime_of_connect() {
+    let (_serving, _folder, _server, url) = server();
+    for url in [&url, "memory:undriven"] {
+        let options = Options::new().lease(Duration::from_secs(1));
+        // Connects in one runtime, which stands still from then on, and waits in another.
+        let (still, driven) = (one_thread(), one_thread());
+        let locks = still.block_on(options.clone().connect(url)).unwrap();
+        let held = still.block_on(record(&locks).write_owned()).unwrap();
+        let other = locks.record("invoice", "43").unwrap();
+        let brief = Duration::from_millis(10);
+        driven.block_on(async {
+            soon(held.lost()).await;
+            assert!(!held.is_valid());
+            // Nobody extends the lease, and nobody hears the server.
+            assert_eq!(soon(other.write_timeout(brief)).await.unwrap_err(), LockError::Timeout);
+            assert_eq!(soon(other.read_timeout(brief)).await.unwrap_err(), LockError::Timeout);
+            assert!(soon(other.try_write()).await.unwrap().is_none());
+            // Whether the server has heard it is not known in the end, which is an answer.
+            let _ = soon(locks.close()).await;
+            assert_eq!(soon(other.write()).await.unwrap_err(), LockError::Closed);
+        });
+        drop(still);
+    }
+}
+
 #[tokio::test]
 async fn a_reader_past_its_lease_is_not_upgraded() {
     let options = Options::new().lease(Duration::from_secs(1));
@@ -165,16 +209,9 @@ async fn a_reader_past_its_lease_is_not_upgraded() {
 
 #[test]
 fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
-    let (serving, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
-    let config = Config {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        data: Data::Dir(folder.path().join("data")),
-        ..Config::default()
-    };
-    let server = serving.block_on(Server::start(config)).unwrap();
-    let url = format!("lockspan://{}", server.addresses()[0]);
+    let (serving, _folder, _server, url) = server();
     let options = Options::new().lease(SOON * 2);
-    let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let alone = one_thread();
     alone.block_on(async {
         let locks = options.clone().connect(&url).await.unwrap();
         let take = |id: &str| locks.record("invoice", id).unwrap().write_owned();
