@@ -12,6 +12,7 @@ use crate::acquire::Upgrade;
 use crate::clock;
 use crate::entry::lock;
 use crate::record::Record;
+use crate::task;
 
 /// How a guard holds its record.
 pub trait Kind: fmt::Debug + Unpin + 'static {
@@ -121,7 +122,8 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         }
     }
 
-    /// Waits until the record is lost: its lease has ended, or the server has given it away.
+    /// Waits until the record is lost: its lease has ended, or the server has given it away. Any
+    /// executor may wait for it, also while the runtime of `connect` stands still.
     pub async fn lost(&self) {
         let record = self.record();
         loop {
@@ -132,13 +134,9 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
             if left.is_zero() && !self.is_valid() {
                 return;
             }
-            let over = {
-                let _runtime = record.node().runtime.enter();
-                tokio::time::sleep(left)
-            };
             tokio::select! {
                 () = rung => {}
-                () = over => {}
+                () = task::timer(record.node(), left) => {}
             }
         }
     }

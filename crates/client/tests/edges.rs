@@ -174,12 +174,14 @@ fn service_f55_waits_end_although_nobody_drives_the_runtime_of_connect() {
         let (still, driven) = (one_thread(), one_thread());
         let locks = still.block_on(options.clone().connect(url)).unwrap();
         let held = still.block_on(record(&locks).write_owned()).unwrap();
+        let neighbour = options.blocking_connect(url).unwrap();
+        let other = neighbour.record("invoice", "43").unwrap();
+        let theirs = other.blocking_write().unwrap();
         let other = locks.record("invoice", "43").unwrap();
         let brief = Duration::from_millis(10);
         driven.block_on(async {
             soon(held.lost()).await;
             assert!(!held.is_valid());
-            // Nobody extends the lease, and nobody hears the server.
             assert_eq!(soon(other.write_timeout(brief)).await.unwrap_err(), LockError::Timeout);
             assert_eq!(soon(other.read_timeout(brief)).await.unwrap_err(), LockError::Timeout);
             assert!(soon(other.try_write()).await.unwrap().is_none());
@@ -187,7 +189,7 @@ fn service_f55_waits_end_although_nobody_drives_the_runtime_of_connect() {
             let _ = soon(locks.close()).await;
             assert_eq!(soon(other.write()).await.unwrap_err(), LockError::Closed);
         });
-        drop(still);
+        drop((theirs, still));
     }
 }
 
