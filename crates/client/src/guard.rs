@@ -156,9 +156,11 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
 }
 
 impl<R: Borrow<Record>> Guard<Exclusive, R> {
-    /// Goes on reading, beside others. It keeps its token.
+    /// Goes on reading, beside others. It keeps its token. Readers that wait come in beside it, on
+    /// this node and on others, also if a writer waits as well.
     pub fn downgrade(self) -> Guard<Shared, R> {
         let (pass, token) = (self.pass, self.token);
+        self.record().entry.downgraded.set();
         let turned = self.record().entry.gate.downgrade(pass);
         // One that was lost stays lost.
         let (reader, left) = turned.unwrap_or((pass, Left::Lost));

@@ -229,3 +229,66 @@ fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
         drop(soon(record(&locks).write()).await.unwrap());
     });
 }
+
+#[test]
+fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
+    let (_serving, _folder, _server, url) = server();
+    // The writer may come first or last; the reader waits on another node or on the same one.
+    for (round, url) in [&url, "memory:downgrade"].into_iter().enumerate() {
+        for (story, (writer_first, same_node)) in
+            [(true, false), (false, false), (true, true), (false, true)].into_iter().enumerate()
+        {
+            let options = Options::new().lease(SOON * 3);
+            let connect = || options.clone().blocking_connect(url).unwrap();
+            let (one, reader, writer) = (connect(), connect(), connect());
+            let reader = if same_node { one.clone() } else { reader };
+            let id = format!("{round}.{story}");
+            let record = |locks: &Locks| locks.record("down", &id).unwrap();
+            let mine = record(&one);
+            let held = mine.blocking_write().unwrap();
+            let (send, told) = mpsc::channel();
+            let reads = |locks: &Locks| {
+                let (record, send) = (record(locks), send.clone());
+                thread::spawn(move || {
+                    let held = record.blocking_read().unwrap();
+                    send.send("reads").unwrap();
+                    held.record().name().clone()
+                })
+            };
+            let writes = |locks: &Locks| {
+                let (record, send) = (record(locks), send.clone());
+                thread::spawn(move || {
+                    let _held = record.blocking_write().unwrap();
+                    send.send("writes").unwrap();
+                })
+            };
+            let waits = |locks: &Locks| {
+                let late = Instant::now() + SOON;
+                while locks.stats().acquires == 0 {
+                    assert!(Instant::now() < late, "it did not get in line");
+                    thread::yield_now();
+                }
+            };
+            if writer_first {
+                writes(&writer);
+                waits(&writer);
+                reads(&reader);
+            } else {
+                reads(&reader);
+                if !same_node {
+                    waits(&reader);
+                }
+                writes(&writer);
+                waits(&writer);
+            }
+            if !same_node {
+                waits(&reader);
+            }
+            let held = held.downgrade();
+            assert_eq!(told.recv_timeout(SOON), Ok("reads"), "{writer_first} {same_node}");
+            assert!(held.is_valid());
+            drop(held);
+            assert_eq!(told.recv_timeout(SOON), Ok("writes"), "{writer_first} {same_node}");
+        }
+    }
+}

@@ -227,10 +227,10 @@ mod tests {
     fn service_f53_a_token_has_one_notation_whose_order_is_that_of_its_numbers() {
         let ninth = Token::new(Epoch(1), 9).unwrap();
         let tenth = Token::new(Epoch(1), 10).unwrap();
-        assert_eq!((ninth.to_string(), tenth.to_string()), (
-            "1099511627785".to_owned(),
-            "1099511627786".to_owned(),
-        ));
+        assert_eq!(
+            (ninth.to_string(), tenth.to_string()),
+            ("1099511627785".to_owned(), "1099511627786".to_owned(),)
+        );
         assert_eq!(format!("{tenth:>14}"), " 1099511627786");
         assert_eq!(tenth.to_string().parse(), Ok(tenth));
         assert_eq!((i64::from(tenth), u64::from(tenth)), (tenth.number(), 1_099_511_627_786));

@@ -121,6 +121,13 @@ pub enum Input {
         /// What.
         record: Record,
     },
+    /// After [`Output::Drain`] of a write to nothing: the local writer has become a reader. Readers
+    /// stay inside, and nobody enters to write. The server is told at once, so that readers who
+    /// wait elsewhere come in beside them; the rest is wanted back anew.
+    Downgraded {
+        /// What.
+        record: Record,
+    },
     /// After [`Output::Drain`]: it can't be answered at once. Again whenever this changes.
     Busy {
         /// What.
@@ -323,6 +330,7 @@ impl LockCache {
             }
             Input::Withdraw { record } => self.withdraw(&record, out),
             Input::Drained { record } => self.drained(now, &record, out)?,
+            Input::Downgraded { record } => self.downgraded(now, &record, out)?,
             Input::Busy { record, holders, waits } => self.busy(&record, holders, waits, out)?,
             Input::GiveBack { record } => self.give_back(&record, out),
             Input::Return { record } => self.give_back_now(&record, out),
