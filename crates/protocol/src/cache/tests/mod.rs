@@ -198,6 +198,10 @@ fn drained(name: &str) -> Input {
     Input::Drained { record: record(name) }
 }
 
+fn downgraded(name: &str) -> Input {
+    Input::Downgraded { record: record(name) }
+}
+
 fn give_back(name: &str) -> Input {
     Input::GiveBack { record: record(name) }
 }
