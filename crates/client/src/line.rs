@@ -202,6 +202,13 @@ impl Line {
         self.named.contains(&owner) && (mode == Mode::Write || gate.inside().writer)
     }
 
+    /// After the line was served: whether an owner waits in this place for what it holds itself.
+    /// Whoever waits while others are inside waits until they leave: behind a writer here, or, in
+    /// a drain, behind one on another node. If this owner is one of them, that is a deadlock.
+    pub(crate) fn waits_for_its_own_hold(&mut self, place: Place, owner: Owner) -> bool {
+        self.waiter(place).is_some() && self.named.contains(&owner)
+    }
+
     /// Rung when those who hold the record now are lost.
     pub(crate) fn bell(&mut self) -> Arc<Bell> {
         Arc::clone(self.lost.get_or_insert_default())

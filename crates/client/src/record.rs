@@ -47,6 +47,10 @@ impl Record {
     }
 
     /// Waits until it may be read. Others may read at the same time; nobody writes.
+    ///
+    /// Do not read again what the same task or thread already reads. The second read waits behind
+    /// a writer that waits, and the writer waits for the first read: a deadlock. It is found, and
+    /// the second read refused, for owners only: [`Locks::as_owner`](crate::Locks::as_owner).
     #[inline]
     pub fn read(&self) -> Acquire<Shared, &Self> {
         Acquire::new(self)

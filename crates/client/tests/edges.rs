@@ -292,3 +292,58 @@ fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
         }
     }
 }
+
+/// A task that reads on behalf of an owner, and reads the same again while a writer waits: behind
+/// that writer, which waits for the first read.
+fn reads_again(writer: Option<Owner>, url: &str, id: &str, same_node: bool) -> LockError {
+    let options = Options::new().lease(SOON * 3);
+    let connect = || options.clone().blocking_connect(url).unwrap();
+    let (one, other) = (connect(), connect());
+    let mine = one.as_owner(Owner(1)).record("again", id).unwrap();
+    let held = mine.blocking_read().unwrap();
+    let other = if same_node { one.clone() } else { other };
+    let theirs = match writer {
+        Some(owner) => other.as_owner(owner).record("again", id).unwrap(),
+        None => other.record("again", id).unwrap(),
+    };
+    let (send, told) = mpsc::channel();
+    thread::spawn(move || send.send(theirs.blocking_write().map(drop)));
+    // Until the writer waits, reading again is fine.
+    let late = Instant::now() + SOON;
+    let why = loop {
+        assert!(Instant::now() < late, "it is let in again and again");
+        let again = mine.clone();
+        match elsewhere(move || again.blocking_read().map(drop)) {
+            Ok(()) => thread::yield_now(),
+            Err(why) => break why,
+        }
+    };
+    // It is refused, not lost: the first read goes on, and then the writer has its turn.
+    assert!(held.is_valid());
+    drop(held);
+    assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
+    why
+}
+
+/// In a thread of its own, which may not take for ever.
+fn elsewhere<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, done) = mpsc::channel();
+    thread::spawn(move || send.send(act()));
+    done.recv_timeout(SOON).expect("it waits for ever")
+}
+
+#[test]
+fn service_f57_an_owner_that_reads_again_behind_a_waiting_writer_is_refused() {
+    let (_serving, _folder, _server, url) = server();
+    for (round, url) in [&url, "memory:again"].into_iter().enumerate() {
+        for (story, (writer, same_node)) in
+            [(None, false), (Some(Owner(2)), false), (None, true), (Some(Owner(2)), true)]
+                .into_iter()
+                .enumerate()
+        {
+            let why = reads_again(writer, url, &format!("{round}.{story}"), same_node);
+            let LockError::Deadlock { cycle } = why else { panic!("{why}") };
+            assert!(cycle.contains(&Owner(1)), "{cycle:?}");
+        }
+    }
+}
