@@ -347,3 +347,30 @@ fn service_f57_an_owner_that_reads_again_behind_a_waiting_writer_is_refused() {
         }
     }
 }
+
+#[test]
+fn service_f58_an_upgrade_that_was_dropped_does_not_refuse_the_next_one() {
+    let (_serving, _folder, _server, url) = server();
+    for url in [&url, "memory:dropped"] {
+        let options = Options::new().lease(SOON * 3);
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let one = options.clone().connect(url).await.unwrap();
+            let other = options.clone().connect(url).await.unwrap();
+            let (one, other) = (record(&one), record(&other));
+            for _ in 0..200 {
+                let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
+                let mut upgrade = Box::pin(first.upgrade());
+                let waits = std::future::poll_fn(|context| {
+                    Poll::Ready(upgrade.as_mut().poll(context).is_pending())
+                });
+                assert!(waits.await);
+                // Often its acquire is with the server by now, and its cancel comes on another
+                // connection than the next one's acquire.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                drop(upgrade);
+                drop(soon(second.upgrade()).await.unwrap());
+            }
+        });
+    }
+}

@@ -106,7 +106,7 @@ pub enum Input {
         record: Record,
         /// How. Without `upgrade` no local thread holds the record while this is wanted.
         mode: Mode,
-        /// A local thread reads, keeps reading, and waits to write.
+        /// A local thread reads, keeps reading, and waits to write, whatever `mode` is.
         upgrade: bool,
         /// Who waits for it on this node.
         owners: Vec<Owner>,
@@ -326,6 +326,8 @@ impl LockCache {
             Input::Route { groups, server } => self.route(now, groups, server, out),
             Input::Connected { server } => self.connected(now, server, out),
             Input::Want { record, mode, upgrade, owners } => {
+                // An upgrade is a write, whatever mode it names.
+                let mode = if upgrade { Mode::Write } else { mode };
                 self.want(now, &record, Want { mode, upgrade, owners }, out)?;
             }
             Input::Withdraw { record } => self.withdraw(&record, out),

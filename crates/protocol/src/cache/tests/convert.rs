@@ -66,6 +66,12 @@ fn a_downgrade_of_what_is_not_wanted_back_as_a_whole_is_refused() {
 }
 
 #[test]
+fn an_upgrade_is_a_write_whatever_mode_it_names() {
+    let upgrade = Input::Want { record: record("x"), mode: Read, upgrade: true, owners: vec![] };
+    check_read(&[(10, upgrade, "1/100 acquire x write #2 in 1 upgrade")]);
+}
+
+#[test]
 fn readers_that_wait_for_a_downgrade_are_let_in_by_it() {
     check_write(&[
         (10, revoke("x", 1, Read), "drain x to read by 12"),

@@ -299,6 +299,7 @@ impl LockTable {
             let entry = self.names.try_get_mut(ix).filter(|entry| entry.alarm == Some(tick));
             let Some(entry) = entry else { continue };
             entry.alarm = None;
+            self.refuse_late_challenger(now, ix, out);
             self.revoke_again(ix, out);
             self.schedule(now, ix, out);
         }
@@ -345,6 +346,7 @@ impl LockTable {
 
     /// A record that nobody claims is not kept.
     pub(super) fn forget(&mut self, ix: RecordIx) {
+        self.challenges.remove(&ix);
         let entry = self.names.remove(ix);
         if let Ok(key) = self.served(entry.group)
             && let Some(grace) = &mut self.terms[key].grace
