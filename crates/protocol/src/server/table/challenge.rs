@@ -27,6 +27,13 @@ pub(super) struct Challenger {
     since: Tick,
 }
 
+impl Challenger {
+    /// Whose session.
+    pub(super) fn session(&self) -> SessionId {
+        self.session
+    }
+}
+
 impl LockTable {
     /// Asks the upgrader of a record whether it still wants to, before another one is refused. False
     /// if that one is to be refused at once: somebody else asks already, or this is a recovery.

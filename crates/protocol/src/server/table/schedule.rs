@@ -93,6 +93,10 @@ impl LockTable {
     fn grant(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
         let claim = self.claims.get(waiter);
         let (ix, by, seq) = (claim.record, claim.session, claim.seq);
+        if matches!(claim.place, Place::Upgrading(_)) {
+            // It has released its read, and hears so when it acquires again.
+            self.free_challenger(ix, out);
+        }
         self.unlink(waiter);
         self.forget_in_graph(waiter, out);
         if self.may_push(waiter) {
