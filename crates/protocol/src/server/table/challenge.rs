@@ -35,6 +35,14 @@ impl Challenger {
 }
 
 impl LockTable {
+    /// The number under which this session waits to hear whether another one still upgrades the
+    /// record.
+    #[must_use]
+    pub fn challenging(&self, session: SessionId, record: &Record) -> Option<Seq> {
+        let challenger = self.challenges.get(&self.names.find(record)?)?;
+        (challenger.session == session).then_some(challenger.seq)
+    }
+
     /// Asks the upgrader of a record whether it still wants to, before another one is refused. False
     /// if that one is to be refused at once: somebody else asks already, or this is a recovery.
     pub(super) fn challenge(
