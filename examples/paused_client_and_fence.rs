@@ -1,33 +1,54 @@
-//! A client is stopped in the middle of its work for longer than its lease, and then goes on: first
-//! with a store that believes it, then with one that asks for the token.
+//! A client is stopped in the middle of a read-modify-write for longer than its lease, and then goes
+//! on: with a store that believes it, with one that checks tokens at writes alone, and with one that
+//! also checks them at the first read.
 //!
 //! Run: `cargo run -p lockspan-examples --bin paused_client_and_fence`
 //!
 //! No lock can prevent this: between a program's last look at the lock and its write, the program
 //! can be stopped for any time. The server gives the record to somebody else, as it must. What
-//! helps is the store: it remembers the highest token that wrote, and refuses a lower one.
+//! helps is the store. It remembers the highest token that the holder of a write lock has shown it,
+//! and refuses a lower one. The holder shows its token **at its first read too**: otherwise the late
+//! write can come between that read and the holder's own write, is accepted, and is then
+//! overwritten.
 //!
 //! The client is a real process of its own, stopped by a real signal.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::fs;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use lockspan::{Options, OwnedWriteGuard};
+use lockspan::{Options, Token};
 use lockspan_server::{Config, Data, Server};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 const LEASE: Duration = Duration::from_secs(1);
 
+/// When the store asks for the token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fence {
+    Never,
+    AtWrites,
+    AtFirstReadToo,
+}
+
+impl Fence {
+    const ALL: [(Self, &str); 3] = [
+        (Self::Never, "without a fence"),
+        (Self::AtWrites, "with a fence at writes alone"),
+        (Self::AtFirstReadToo, "with a fence at the first read too"),
+    ];
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().collect();
     if let [_, url, store, fence] = &args[..] {
-        return slow_client(url, Path::new(store), fence == "fence").await;
+        let fence = Fence::ALL.iter().find(|(_, name)| name == fence).ok_or("no such fence")?;
+        return slow_client(url, &Store { path: store.into(), fence: fence.0 }).await;
     }
     let folder = tempfile::tempdir()?;
     let config = Config {
@@ -37,21 +58,20 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let server = Server::start(config).await?;
     let url = format!("lockspan://{}", server.addresses()[0]);
-    for fence in [false, true] {
-        println!("{}:", if fence { "with a fence" } else { "without a fence" });
-        let store = folder.path().join(if fence { "fenced" } else { "plain" });
-        fs::write(&store, "0 0")?;
-        story(&url, &store, fence).await?;
+    for (at, (fence, name)) in Fence::ALL.into_iter().enumerate() {
+        println!("{name}:");
+        let store = Store { path: folder.path().join(at.to_string()), fence };
+        fs::write(&store.path, "0 0")?;
+        story(&url, &store, name).await?;
     }
     Ok(())
 }
 
 /// One update by a client that is stopped, one by us while it is.
-async fn story(url: &str, store: &Path, fence: bool) -> Result<(), Box<dyn Error>> {
+async fn story(url: &str, store: &Store, fence: &str) -> Result<(), Box<dyn Error>> {
     let mut child = tokio::process::Command::from({
         let mut command = Command::new(std::env::current_exe()?);
-        let fence = if fence { "fence" } else { "plain" };
-        command.args([url, &store.display().to_string(), fence]);
+        command.args([url, &store.path.display().to_string(), fence]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command
     })
@@ -69,54 +89,71 @@ async fn story(url: &str, store: &Path, fence: bool) -> Result<(), Box<dyn Error
     let locks = Options::new().lease(LEASE).connect(url).await?;
     let account = locks.record("account", "7")?;
     let held = account.write_owned().await?;
-    let balance = balance(store)?;
-    println!("  we hold the record, and write {}", write(store, balance + 50, &held, fence)?);
-    drop(held);
-    locks.close().await?;
+    let balance = store.read(held.token())?.ok_or("refused, although we hold the record")?;
+    println!("  we hold the record, and have read {balance}");
 
-    // It goes on as if nothing had happened.
+    // It goes on as if nothing had happened, between our read and our write.
     kill_process(pid, Signal::CONT)?;
     child.stdin.take().ok_or("no input")?.write_all(b"go on\n").await?;
     while let Some(line) = said.next_line().await? {
         println!("  the slow client {line}");
     }
     child.wait().await?;
-    let end = self::balance(store)?;
-    println!("  the balance is {end}, {}", if end >= 50 { "ours is kept" } else { "ours is lost" });
+
+    let is_lost = store.load()?.0 != balance;
+    println!("  we write {}", store.write(balance + 50, held.token())?);
+    let lost = if is_lost { "an accepted write is lost" } else { "no accepted write is lost" };
+    println!("  the balance is {}: {lost}", store.load()?.0);
+    drop(held);
+    locks.close().await?;
     Ok(())
 }
 
 /// Adds 10 to the balance, and takes its time over it.
-async fn slow_client(url: &str, store: &Path, fence: bool) -> Result<(), Box<dyn Error>> {
+async fn slow_client(url: &str, store: &Store) -> Result<(), Box<dyn Error>> {
     let locks = Options::new().lease(LEASE).connect(url).await?;
     let held = locks.record("account", "7")?.write_owned().await?;
-    let balance = balance(store)?;
+    let balance = store.read(held.token())?.ok_or("refused, although it holds the record")?;
     println!("holds the record, has read {balance}");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     // It does not look at the guard: a pause right after looking would be no different.
-    println!("wakes up, and writes {}", write(store, balance + 10, &held, fence)?);
+    println!("wakes up, and writes {}", store.write(balance + 10, held.token())?);
     println!("looks at its guard: valid {}", held.is_valid());
     Ok(())
 }
 
-fn balance(store: &Path) -> Result<u64, Box<dyn Error>> {
-    let text = fs::read_to_string(store)?;
-    Ok(text.split(' ').next().ok_or("an empty store")?.parse()?)
+/// A file with a balance and its mark: the highest token that it was shown.
+struct Store {
+    path: PathBuf,
+    fence: Fence,
 }
 
-/// The store: a balance and the highest token that wrote it.
-fn write(
-    store: &Path,
-    balance: u64,
-    held: &OwnedWriteGuard,
-    fence: bool,
-) -> Result<String, Box<dyn Error>> {
-    let token = held.token().number();
-    let highest: i64 = fs::read_to_string(store)?.split(' ').nth(1).ok_or("no token")?.parse()?;
-    if fence && token < highest {
-        return Ok(format!("{balance}: refused, its token is too low"));
+impl Store {
+    fn load(&self) -> Result<(u64, Token), Box<dyn Error>> {
+        let text = fs::read_to_string(&self.path)?;
+        let (balance, mark) = text.split_once(' ').ok_or("not a store")?;
+        Ok((balance.parse()?, mark.parse()?))
     }
-    fs::write(store, format!("{balance} {token}"))?;
-    Ok(format!("{balance}: accepted"))
+
+    /// The first read of somebody who holds the write lock. Nothing, if it is refused.
+    fn read(&self, token: Token) -> Result<Option<u64>, Box<dyn Error>> {
+        let (balance, mark) = self.load()?;
+        if self.fence == Fence::AtFirstReadToo {
+            if token < mark {
+                return Ok(None);
+            }
+            fs::write(&self.path, format!("{balance} {token}"))?;
+        }
+        Ok(Some(balance))
+    }
+
+    fn write(&self, balance: u64, token: Token) -> Result<String, Box<dyn Error>> {
+        let (before, mark) = self.load()?;
+        if self.fence != Fence::Never && token < mark {
+            return Ok(format!("{balance}: refused, its token is too low"));
+        }
+        fs::write(&self.path, format!("{balance} {token}"))?;
+        Ok(format!("{balance} over {before}: accepted"))
+    }
 }

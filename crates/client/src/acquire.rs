@@ -126,13 +126,18 @@ impl Record {
         let waiter = Waiter { mode, owner: Some(owner), since, waker, upgrade };
         let mut gone = None;
         self.node().with_core(|node, core, wakes| {
-            let place = {
+            let look = node.look(&self.entry, core.now);
+            let (place, waits_for_itself) = {
                 let mut line = lock(&self.entry.line);
                 line.may_wait(&self.entry.gate, upgrade)?;
-                line.wait(waiter)
+                let place = line.wait(waiter);
+                // Whoever may go in beside the holders goes in now.
+                line.serve(&look, wakes);
+                (place, upgrade.is_none() && line.waits_for_its_own_hold(place, owner))
             };
             node.waits(core, owner, &self.entry);
             let cycle = node.circle(core, owner);
+            let cycle = cycle.or_else(|| waits_for_itself.then(|| vec![owner]));
             if cycle.is_some() {
                 // Nothing, if somebody has let it in or refused it: then it has an answer.
                 gone = lock(&self.entry.line).give_up(place);

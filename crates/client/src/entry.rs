@@ -1,7 +1,7 @@
 //! One record on this node, and the map of all that are in use or cached.
 
 use std::hash::BuildHasher as _;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use hashbrown::HashTable;
@@ -21,6 +21,29 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a writer of the present grant has become a reader. It only decides what the server is
+/// told: one that is not seen costs somebody a wait, and nothing else.
+///
+/// Set before the gate is changed (release), and looked at after the gate (acquire): whoever sees
+/// that reader inside sees this too.
+#[derive(Debug, Default)]
+pub(crate) struct Downgraded(AtomicBool);
+
+impl Downgraded {
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The record was granted: nobody is inside from before.
+    pub(crate) fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
 /// One record.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -34,6 +57,7 @@ pub(crate) struct Entry {
     tally: OnceLock<&'static Tally>,
     /// Since when the node has it; 0 if it has not, or nobody counts. Changed with the core held.
     held_since: AtomicU64,
+    pub(crate) downgraded: Downgraded,
     pub(crate) line: Mutex<Line>,
 }
 
@@ -46,6 +70,7 @@ impl Entry {
             used: AtomicU64::new(0),
             tally: OnceLock::new(),
             held_since: AtomicU64::new(0),
+            downgraded: Downgraded::default(),
             line: Mutex::default(),
         }
     }

@@ -12,6 +12,7 @@ use crate::acquire::Upgrade;
 use crate::clock;
 use crate::entry::lock;
 use crate::record::Record;
+use crate::task;
 
 /// How a guard holds its record.
 pub trait Kind: fmt::Debug + Unpin + 'static {
@@ -99,8 +100,14 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         Guard::new(record, pass, token)
     }
 
-    /// The fencing token. A store that is written under this record should remember the highest
-    /// token that it has seen with a *write*, and refuse a write with a lower one.
+    /// The fencing token. The store behind this record should remember the highest token that the
+    /// holder of a *write* lock has shown it, and refuse a lower one. Show it with the first read
+    /// under a write lock and with every write; a fence at writes alone loses an update when a
+    /// late write comes between that read and the write. The token of a read guard must not raise
+    /// the mark.
+    ///
+    /// All guards of one node under one cached grant have the same token: it tells nodes from each
+    /// other, not the threads of one node.
     #[must_use]
     pub fn token(&self) -> Token {
         self.token
@@ -124,7 +131,8 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         }
     }
 
-    /// Waits until the record is lost: its lease has ended, or the server has given it away.
+    /// Waits until the record is lost: its lease has ended, or the server has given it away. Any
+    /// executor may wait for it, also while the runtime of `connect` stands still.
     pub async fn lost(&self) {
         let record = self.record();
         loop {
@@ -135,13 +143,9 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
             if left.is_zero() && !self.is_valid() {
                 return;
             }
-            let over = {
-                let _runtime = record.node().runtime.enter();
-                tokio::time::sleep(left)
-            };
             tokio::select! {
                 () = rung => {}
-                () = over => {}
+                () = task::timer(record.node(), left) => {}
             }
         }
     }
@@ -161,10 +165,12 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
 }
 
 impl<R: Borrow<Record>> Guard<Exclusive, R> {
-    /// Goes on reading, beside others. It keeps its token.
+    /// Goes on reading, beside others. It keeps its token. Readers that wait come in beside it, on
+    /// this node and on others, also if a writer waits as well.
     pub fn downgrade(mut self) -> Guard<Shared, R> {
         let (record, pass) = self.take_held();
         let how = pass.how();
+        record.borrow().entry.downgraded.set();
         // One that was lost stays lost.
         let turned = record.borrow().entry.gate.downgrade(pass);
         let (reader, left) = turned.unwrap_or_else(|lost| (lost, Left::Lost));

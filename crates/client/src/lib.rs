@@ -61,7 +61,7 @@ pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
 pub use locks::Locks;
-pub use lockspan_protocol::{BadName, Handoff, Owner, Record as Name, Token};
+pub use lockspan_protocol::{BadName, BadToken, Handoff, Owner, Record as Name, Token};
 pub use options::Options;
 pub use peer::{Ear, Peer};
 pub use plain::Plain;

@@ -34,6 +34,7 @@ use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Reader, Use};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 
+use crate::entry::Downgraded;
 use crate::error::LockError;
 use crate::places::Places;
 
@@ -133,6 +134,8 @@ pub(crate) struct Look<'a> {
     pub(crate) until: Tick,
     /// Whether an idle record is kept.
     pub(crate) caching: bool,
+    /// Whether a writer of the present grant has become a reader.
+    pub(crate) downgraded: &'a Downgraded,
 }
 
 fn how(mode: Mode) -> Use {
@@ -197,6 +200,13 @@ impl Line {
     /// Whether an owner would wait for itself.
     pub(crate) fn is_held_by(&self, owner: Owner, mode: Mode, gate: &Gate) -> bool {
         self.named.contains(&owner) && (mode == Mode::Write || gate.inside().writer)
+    }
+
+    /// After the line was served: whether an owner waits in this place for what it holds itself.
+    /// Whoever waits while others are inside waits until they leave: behind a writer here, or, in
+    /// a drain, behind one on another node. If this owner is one of them, that is a deadlock.
+    pub(crate) fn waits_for_its_own_hold(&mut self, place: Place, owner: Owner) -> bool {
+        self.waiter(place).is_some() && self.named.contains(&owner)
     }
 
     /// Rung when those who hold the record now are lost.
@@ -381,6 +391,20 @@ impl Line {
         drain.stay.is_over(look.now) || !self.opened.is_some_and(takes)
     }
 
+    /// Whether the whole record is wanted back, and all that keeps it here is readers of whom one
+    /// was the writer. The server is told, or it would take them for a writer: readers that wait
+    /// elsewhere could not come in beside them, as they may when a writer downgrades. Not while
+    /// one of them upgrades: that one writes next.
+    fn is_downgraded(&self, look: &Look<'_>) -> bool {
+        let inside = look.gate.inside();
+        self.drain.is_some_and(|drain| drain.to.is_none())
+            && self.opened.is_some_and(|opened| opened.mode == Mode::Write)
+            && self.upgrader.is_none()
+            && !inside.writer
+            && inside.readers > 0
+            && look.downgraded.get()
+    }
+
     /// What the head of the line needs from the cache, if anything.
     fn need(&self, look: &Look<'_>) -> Option<Wanted> {
         let covered = |mode| self.opened.is_some_and(|opened| opened.mode.covers(mode));
@@ -445,6 +469,7 @@ impl Line {
     /// Whether the cache has to be told something. Without caching it always is.
     pub(crate) fn needs_cache(&self, look: &Look<'_>) -> bool {
         self.is_drained(look)
+            || self.is_downgraded(look)
             || self.need(look) != self.wanted
             || !self.named.is_empty()
             || (look.now >= look.until && (self.head().is_some() || self.upgrader.is_some()))
@@ -463,6 +488,12 @@ impl Line {
         if self.is_drained(look) {
             self.close();
             tell.push_back(Input::Drained { record: name.clone() });
+            self.serve(look, wakes);
+        } else if self.is_downgraded(look) {
+            // As if only a read had been wanted.
+            self.drain = self.drain.map(|drain| Drain { to: Some(Mode::Read), ..drain });
+            self.close();
+            tell.push_back(Input::Downgraded { record: name.clone() });
             self.serve(look, wakes);
         }
         self.want(look, name, tell);

@@ -76,9 +76,13 @@ impl Locks {
         self.named(name).write_owned().await
     }
 
-    /// The same connection on behalf of an owner, such as a transaction. Owners that wait for each
-    /// other in a circle are told so: one of them is refused with
-    /// [`LockError::Deadlock`]. The number must be unique in the service while it is used.
+    /// The same connection on behalf of an owner, such as a transaction. Deadlocks between owners
+    /// are found: one of them is refused with [`LockError::Deadlock`]. The number must be unique
+    /// in the service while it is used.
+    ///
+    /// An owner is taken for one thread of control. If it waits for what it holds itself, it is
+    /// refused, although another task of the same owner might have let go soon: a second
+    /// [`Record::read`] of the same record while a writer waits, or any [`Record::write`] of it.
     ///
     /// It costs the fast path: what a named owner holds is written down.
     #[must_use]

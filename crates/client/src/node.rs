@@ -171,7 +171,8 @@ impl Node {
     /// Whoever is let in looks at the clock once more: so a moment that has just passed will do.
     pub(crate) fn look<'a>(&self, entry: &'a Entry, now: Tick) -> Look<'a> {
         let caching = self.habits.caching;
-        Look { gate: &entry.gate, until: self.until(), now, caching }
+        let downgraded = &entry.downgraded;
+        Look { gate: &entry.gate, until: self.until(), now, caching, downgraded }
     }
 
     /// Whether a server somewhere else is asked for each turn, so that none is answered at once.
@@ -555,6 +556,9 @@ impl Node {
             Output::Open { record, mode, token, .. } => {
                 let entry = self.take_entry(core, &record);
                 entry.set_token(token);
+                if entry.gate.inside().is_empty() {
+                    entry.downgraded.clear();
+                }
                 self.hold_begins(core, &entry);
                 let look = self.look(&entry, core.now);
                 let is_settled = Self::at_line(core, &entry, |line| {
@@ -703,9 +707,10 @@ impl Node {
 /// Whether an input is about a grant that is void now.
 fn needs_grant(input: &Input, name: &Name) -> bool {
     match input {
-        Input::Drained { record } | Input::Busy { record, .. } | Input::Return { record } => {
-            record == name
-        }
+        Input::Drained { record }
+        | Input::Downgraded { record }
+        | Input::Busy { record, .. }
+        | Input::Return { record } => record == name,
         Input::Want { record, upgrade, .. } => *upgrade && record == name,
         _ => false,
     }

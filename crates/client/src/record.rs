@@ -1,7 +1,10 @@
 //! A record as its users see it.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use lockspan_protocol::{Mode, Owner, Record as Name};
@@ -17,6 +20,7 @@ use crate::guard::{
 use crate::line::Answer;
 use crate::locks::Handle;
 use crate::node::Node;
+use crate::task;
 
 /// One record: `<datatype>:<id>`, to be held for reading or for writing.
 ///
@@ -43,6 +47,10 @@ impl Record {
     }
 
     /// Waits until it may be read. Others may read at the same time; nobody writes.
+    ///
+    /// Do not read again what the same task or thread already reads. The second read waits behind
+    /// a writer that waits, and the writer waits for the first read: a deadlock. It is found, and
+    /// the second read refused, for owners only: [`Locks::as_owner`](crate::Locks::as_owner).
     #[inline]
     pub fn read(&self) -> Acquire<Shared, &Self> {
         Acquire::new(self)
@@ -148,14 +156,16 @@ impl Record {
         acquire: impl Future<Output = Result<G, LockError>>,
         time: Duration,
     ) -> Result<G, LockError> {
-        let over = {
-            let _runtime = self.node().runtime.enter();
-            tokio::time::sleep(time)
-        };
+        let mut acquire = pin!(acquire);
+        // A record that is there at once needs no timer.
+        let polled = poll_fn(|context| Poll::Ready(acquire.as_mut().poll(context)));
+        if let Poll::Ready(acquired) = polled.await {
+            return acquired;
+        }
         tokio::select! {
             biased;
             acquired = acquire => acquired,
-            () = over => Err(LockError::Timeout),
+            () = task::timer(self.node(), time) => Err(LockError::Timeout),
         }
     }
 

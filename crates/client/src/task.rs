@@ -14,7 +14,7 @@ use lockspan_wire::{
     Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
 };
 use tokio::runtime::{Builder, Handle, Runtime};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use crate::clock;
 use crate::error::{CloseUnknown, ConnectError};
@@ -52,6 +52,15 @@ pub(crate) fn background() -> io::Result<Handle> {
         .enable_all()
         .build()?;
     Ok(RUNTIME.get_or_init(|| runtime).handle().clone())
+}
+
+/// A timer for whoever waits: for a time-out, or for the end of a lease. It runs on the background
+/// thread, which always runs. The runtime of `connect` may stand still while the caller waits in
+/// another one, and so may the caller's own (`Handle::block_on` drives no timers).
+pub(crate) fn timer(node: &Node, time: Duration) -> Sleep {
+    let runtime = background().unwrap_or_else(|_| node.runtime.clone());
+    let _inside = runtime.enter();
+    sleep(time)
 }
 
 /// The runtime that a connection is made in, which looks after it from then on.
@@ -525,13 +534,9 @@ pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
             ping(node, outbox, connection.ok_or(CloseUnknown)?)?;
         }
     }
-    let patience = {
-        let _runtime = node.runtime.enter();
-        sleep(PATIENCE)
-    };
     tokio::select! {
         () = node.confirmed.notified() => Ok(()),
-        () = patience => Err(CloseUnknown),
+        () = timer(node, PATIENCE) => Err(CloseUnknown),
     }
 }
 

@@ -114,7 +114,7 @@ fn threads_do_not_wait_for_a_runtime_that_has_ended() {
 #[test]
 fn threads_do_not_wait_for_a_runtime_that_ended_before_its_task_began() {
     // With one thread, and nobody who waits in it, the task of a node has no turn.
-    let ends = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ends = one_thread();
     let mut connecting = Box::pin(connect("memory:began"));
     let one = {
         let _inside = ends.enter();
@@ -147,6 +147,52 @@ fn what_a_runtime_that_has_ended_held_passes_to_others() {
     assert!(!held.is_valid());
 }
 
+/// A runtime with one thread: nothing in it runs unless somebody waits in it.
+fn one_thread() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A server with a runtime and a folder of its own.
+fn server() -> (Runtime, tempfile::TempDir, Server, String) {
+    let (serving, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
+    let config = Config {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        data: Data::Dir(folder.path().join("data")),
+        ..Config::default()
+    };
+    let server = serving.block_on(Server::start(config)).unwrap();
+    let url = format!("lockspan://{}", server.addresses()[0]);
+    (serving, folder, server, url)
+}
+
+#[test]
+fn service_f55_waits_end_although_nobody_drives_the_runtime_of_connect() {
+    let (_serving, _folder, _server, url) = server();
+    for url in [&url, "memory:undriven"] {
+        let options = Options::new().lease(Duration::from_secs(1));
+        // Connects in one runtime, which stands still from then on, and waits in another.
+        let (still, driven) = (one_thread(), one_thread());
+        let locks = still.block_on(options.clone().connect(url)).unwrap();
+        let held = still.block_on(record(&locks).write_owned()).unwrap();
+        let neighbour = options.blocking_connect(url).unwrap();
+        let other = neighbour.record("invoice", "43").unwrap();
+        let theirs = other.blocking_write().unwrap();
+        let other = locks.record("invoice", "43").unwrap();
+        let brief = Duration::from_millis(10);
+        driven.block_on(async {
+            soon(held.lost()).await;
+            assert!(!held.is_valid());
+            assert_eq!(soon(other.write_timeout(brief)).await.unwrap_err(), LockError::Timeout);
+            assert_eq!(soon(other.read_timeout(brief)).await.unwrap_err(), LockError::Timeout);
+            assert!(soon(other.try_write()).await.unwrap().is_none());
+            // Whether the server has heard it is not known in the end, which is an answer.
+            let _ = soon(locks.close()).await;
+            assert_eq!(soon(other.write()).await.unwrap_err(), LockError::Closed);
+        });
+        drop((theirs, still));
+    }
+}
+
 #[tokio::test]
 async fn a_reader_past_its_lease_is_not_upgraded() {
     let options = Options::new().lease(Duration::from_secs(1));
@@ -165,16 +211,9 @@ async fn a_reader_past_its_lease_is_not_upgraded() {
 
 #[test]
 fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
-    let (serving, folder) = (Runtime::new().unwrap(), tempfile::tempdir().unwrap());
-    let config = Config {
-        listen: vec!["127.0.0.1:0".parse().unwrap()],
-        data: Data::Dir(folder.path().join("data")),
-        ..Config::default()
-    };
-    let server = serving.block_on(Server::start(config)).unwrap();
-    let url = format!("lockspan://{}", server.addresses()[0]);
+    let (serving, _folder, _server, url) = server();
     let options = Options::new().lease(SOON * 2);
-    let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let alone = one_thread();
     alone.block_on(async {
         let locks = options.clone().connect(&url).await.unwrap();
         let take = |id: &str| locks.record("invoice", id).unwrap().write_owned();
@@ -189,4 +228,149 @@ fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
         let locks = options.connect(&url).await.unwrap();
         drop(soon(record(&locks).write()).await.unwrap());
     });
+}
+
+#[test]
+fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
+    let (_serving, _folder, _server, url) = server();
+    // The writer may come first or last; the reader waits on another node or on the same one.
+    for (round, url) in [&url, "memory:downgrade"].into_iter().enumerate() {
+        for (story, (writer_first, same_node)) in
+            [(true, false), (false, false), (true, true), (false, true)].into_iter().enumerate()
+        {
+            let options = Options::new().lease(SOON * 3);
+            let connect = || options.clone().blocking_connect(url).unwrap();
+            let (one, reader, writer) = (connect(), connect(), connect());
+            let reader = if same_node { one.clone() } else { reader };
+            let id = format!("{round}.{story}");
+            let record = |locks: &Locks| locks.record("down", &id).unwrap();
+            let mine = record(&one);
+            let held = mine.blocking_write().unwrap();
+            let (send, told) = mpsc::channel();
+            let reads = |locks: &Locks| {
+                let (record, send) = (record(locks), send.clone());
+                thread::spawn(move || {
+                    let held = record.blocking_read().unwrap();
+                    send.send("reads").unwrap();
+                    held.record().name().clone()
+                })
+            };
+            let writes = |locks: &Locks| {
+                let (record, send) = (record(locks), send.clone());
+                thread::spawn(move || {
+                    let _held = record.blocking_write().unwrap();
+                    send.send("writes").unwrap();
+                })
+            };
+            let waits = |locks: &Locks| {
+                let late = Instant::now() + SOON;
+                while locks.stats().acquires == 0 {
+                    assert!(Instant::now() < late, "it did not get in line");
+                    thread::yield_now();
+                }
+            };
+            if writer_first {
+                writes(&writer);
+                waits(&writer);
+                reads(&reader);
+            } else {
+                reads(&reader);
+                if !same_node {
+                    waits(&reader);
+                }
+                writes(&writer);
+                waits(&writer);
+            }
+            if !same_node {
+                waits(&reader);
+            }
+            let held = held.downgrade();
+            assert_eq!(told.recv_timeout(SOON), Ok("reads"), "{writer_first} {same_node}");
+            assert!(held.is_valid());
+            drop(held);
+            assert_eq!(told.recv_timeout(SOON), Ok("writes"), "{writer_first} {same_node}");
+        }
+    }
+}
+
+/// A task that reads on behalf of an owner, and reads the same again while a writer waits: behind
+/// that writer, which waits for the first read.
+fn reads_again(writer: Option<Owner>, url: &str, id: &str, same_node: bool) -> LockError {
+    let options = Options::new().lease(SOON * 3);
+    let connect = || options.clone().blocking_connect(url).unwrap();
+    let (one, other) = (connect(), connect());
+    let mine = one.as_owner(Owner(1)).record("again", id).unwrap();
+    let held = mine.blocking_read().unwrap();
+    let other = if same_node { one.clone() } else { other };
+    let theirs = match writer {
+        Some(owner) => other.as_owner(owner).record("again", id).unwrap(),
+        None => other.record("again", id).unwrap(),
+    };
+    let (send, told) = mpsc::channel();
+    thread::spawn(move || send.send(theirs.blocking_write().map(drop)));
+    // Until the writer waits, reading again is fine.
+    let late = Instant::now() + SOON;
+    let why = loop {
+        assert!(Instant::now() < late, "it is let in again and again");
+        let again = mine.clone();
+        match elsewhere(move || again.blocking_read().map(drop)) {
+            Ok(()) => thread::yield_now(),
+            Err(why) => break why,
+        }
+    };
+    // It is refused, not lost: the first read goes on, and then the writer has its turn.
+    assert!(held.is_valid());
+    drop(held);
+    assert_eq!(told.recv_timeout(SOON), Ok(Ok(())));
+    why
+}
+
+/// In a thread of its own, which may not take for ever.
+fn elsewhere<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, done) = mpsc::channel();
+    thread::spawn(move || send.send(act()));
+    done.recv_timeout(SOON).expect("it waits for ever")
+}
+
+#[test]
+fn service_f57_an_owner_that_reads_again_behind_a_waiting_writer_is_refused() {
+    let (_serving, _folder, _server, url) = server();
+    for (round, url) in [&url, "memory:again"].into_iter().enumerate() {
+        for (story, (writer, same_node)) in
+            [(None, false), (Some(Owner(2)), false), (None, true), (Some(Owner(2)), true)]
+                .into_iter()
+                .enumerate()
+        {
+            let why = reads_again(writer, url, &format!("{round}.{story}"), same_node);
+            let LockError::Deadlock { cycle } = why else { panic!("{why}") };
+            assert!(cycle.contains(&Owner(1)), "{cycle:?}");
+        }
+    }
+}
+
+#[test]
+fn service_f58_an_upgrade_that_was_dropped_does_not_refuse_the_next_one() {
+    let (_serving, _folder, _server, url) = server();
+    for url in [&url, "memory:dropped"] {
+        let options = Options::new().lease(SOON * 3);
+        let runtime = Runtime::new().unwrap();
+        runtime.block_on(async {
+            let one = options.clone().connect(url).await.unwrap();
+            let other = options.clone().connect(url).await.unwrap();
+            let (one, other) = (record(&one), record(&other));
+            for _ in 0..200 {
+                let (first, second) = (one.read().await.unwrap(), other.read().await.unwrap());
+                let mut upgrade = Box::pin(first.upgrade());
+                let waits = std::future::poll_fn(|context| {
+                    Poll::Ready(upgrade.as_mut().poll(context).is_pending())
+                });
+                assert!(waits.await);
+                // Often its acquire is with the server by now, and its cancel comes on another
+                // connection than the next one's acquire.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                drop(upgrade);
+                drop(soon(second.upgrade()).await.unwrap());
+            }
+        });
+    }
 }

@@ -38,4 +38,4 @@ pub use server::{Input, LockServer, LockTable, Output, WaitGraph};
 pub use slot::{GROUPS, Group, GroupSet, SLOTS, Slot};
 pub use stay::{Stay, StayLimits};
 pub use time::Tick;
-pub use token::{Epoch, Ticket, Token};
+pub use token::{BadToken, Epoch, Ticket, Token};

@@ -8,8 +8,14 @@
 //! ```
 //!
 //! The numeric order is the order in time: a later epoch is above every count of an earlier one.
+//!
+//! Everywhere that a token leaves this process (text, wire, environment, JSON) it is this one
+//! decimal number. There is no second notation: epoch and count side by side would order `1.9`
+//! after `1.10`, as text and as a decimal fraction alike, and turn a fence around.
 
 use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
 
 const COUNT_BITS: u32 = 40;
 const EPOCH_BITS: u32 = 23;
@@ -68,43 +74,127 @@ macro_rules! packed {
                 (count <= Self::COUNT_MAX).then_some(Self(packed))
             }
 
-            /// What travels: never negative.
+            /// The number, from 0 to `i64::MAX`: what to store and to compare.
             #[must_use]
             pub fn number(self) -> i64 {
                 self.0
             }
 
-            /// Reads what travelled.
+            /// The value with this number; `None` if it is negative.
             #[must_use]
             pub fn from_number(number: i64) -> Option<Self> {
                 (number >= 0).then_some(Self(number))
             }
 
-            /// The epoch in it.
+            /// The epoch part.
             #[must_use]
             pub fn epoch(self) -> Epoch {
                 Epoch((self.0 >> COUNT_BITS) as u32)
             }
 
-            /// The count in it.
+            /// The count part.
             #[must_use]
             pub fn count(self) -> u64 {
                 (self.0 as u64) & Self::COUNT_MAX
             }
+
+            /// Epoch and count, for the scripts of the tests: `2.7` is the seventh of epoch 2.
+            #[cfg(test)]
+            pub(crate) fn parts(self) -> String {
+                format!("{}.{}", self.epoch().0, self.count())
+            }
         }
 
+        /// The number, in decimal. Formatting flags such as a width apply to it.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}.{}", self.epoch().0, self.count())
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<$name> for i64 {
+            fn from(from: $name) -> Self {
+                from.0
+            }
+        }
+
+        impl From<$name> for u64 {
+            fn from(from: $name) -> Self {
+                from.0.unsigned_abs()
+            }
+        }
+
+        impl TryFrom<i64> for $name {
+            type Error = BadToken;
+
+            fn try_from(number: i64) -> Result<Self, BadToken> {
+                Self::from_number(number).ok_or(BadToken::OutOfRange)
+            }
+        }
+
+        impl TryFrom<u64> for $name {
+            type Error = BadToken;
+
+            fn try_from(number: u64) -> Result<Self, BadToken> {
+                i64::try_from(number).map(Self).map_err(|_| BadToken::OutOfRange)
+            }
+        }
+
+        /// Reads the decimal number that `Display` writes. Only digits: a sign, a space or the
+        /// fraction of another notation is refused.
+        impl FromStr for $name {
+            type Err = BadToken;
+
+            fn from_str(text: &str) -> Result<Self, BadToken> {
+                if !text.bytes().all(|byte| byte.is_ascii_digit()) || text.is_empty() {
+                    return Err(BadToken::NotANumber);
+                }
+                text.parse().map(Self).map_err(|_: ParseIntError| BadToken::OutOfRange)
             }
         }
     };
 }
 
+/// Why something is not a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BadToken {
+    /// The text has something other than decimal digits, or nothing.
+    NotANumber,
+    /// The number is negative or above `i64::MAX`.
+    OutOfRange,
+}
+
+impl fmt::Display for BadToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotANumber => "a token is a decimal number such as 1099511627777, digits only",
+            Self::OutOfRange => "a token is a number from 0 to 9223372036854775807",
+        })
+    }
+}
+
+impl std::error::Error for BadToken {}
+
 packed! {
-    /// A fencing token. Every write grant takes the next of its group; a read grant carries the
-    /// present one. A store remembers the highest *write* token that it has seen and refuses what
-    /// is lower; reads never raise the mark.
+    /// A fencing token: one number that rises with every write grant of a record.
+    ///
+    /// A write grant takes the next number of its group; a read grant carries the present one. A
+    /// store remembers the highest number that the holder of a *write* lock has shown it, at its
+    /// first read or at a write, and refuses lower ones. The token of a read lock never raises
+    /// that mark.
+    ///
+    /// All turns of one node under one cached grant have the same token. So the fence tells nodes
+    /// from each other, but not two threads of one node.
+    ///
+    /// ```
+    /// # use lockspan_protocol::Token;
+    /// let token = Token::try_from(1_099_511_627_856_i64)?;
+    /// assert_eq!(token.to_string(), "1099511627856");
+    /// assert_eq!("1099511627856".parse(), Ok(token));
+    /// assert_eq!(i64::from(token), 1_099_511_627_856);
+    /// # Ok::<(), lockspan_protocol::BadToken>(())
+    /// ```
     Token
 }
 packed! {
@@ -131,6 +221,31 @@ mod tests {
         assert_eq!(top.number(), i64::MAX);
         assert_eq!(Token::from_number(top.number()), Some(top));
         assert_eq!(Token::from_number(-1), None);
+    }
+
+    #[test]
+    fn service_f53_a_token_has_one_notation_whose_order_is_that_of_its_numbers() {
+        let ninth = Token::new(Epoch(1), 9).unwrap();
+        let tenth = Token::new(Epoch(1), 10).unwrap();
+        assert_eq!(
+            (ninth.to_string(), tenth.to_string()),
+            ("1099511627785".to_owned(), "1099511627786".to_owned(),)
+        );
+        assert_eq!(format!("{tenth:>14}"), " 1099511627786");
+        assert_eq!(tenth.to_string().parse(), Ok(tenth));
+        assert_eq!((i64::from(tenth), u64::from(tenth)), (tenth.number(), 1_099_511_627_786));
+        assert_eq!(Token::try_from(u64::from(tenth)), Ok(tenth));
+        assert_eq!(Token::try_from(tenth.number()), Ok(tenth));
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_with_its_reason() {
+        for text in ["", "1.80", "-1", "+1", " 1", "1 ", "0x1", "one"] {
+            assert_eq!(text.parse::<Token>(), Err(BadToken::NotANumber), "{text:?}");
+        }
+        assert_eq!("9223372036854775808".parse::<Token>(), Err(BadToken::OutOfRange));
+        assert_eq!(Token::try_from(-1_i64), Err(BadToken::OutOfRange));
+        assert_eq!(Token::try_from(u64::MAX), Err(BadToken::OutOfRange));
     }
 
     #[test]

@@ -79,6 +79,22 @@ impl LockCache {
         Ok(())
     }
 
+    /// The local writer has become a reader while the whole record is wanted back. It is as if only
+    /// a read had been wanted: the server keeps the read under a new number, lets the readers in
+    /// that wait, and revokes the read for the writer that waits behind them.
+    pub(super) fn downgraded(
+        &mut self,
+        now: Tick,
+        record: &Record,
+        out: &mut Vec<Output>,
+    ) -> Result<(), WantRefusal> {
+        let entry = self.records.get_mut(record).ok_or(WantRefusal::NotDraining)?;
+        let is_write = entry.held.is_some_and(|held| held.mode == Mode::Write);
+        let drain = entry.drain.as_mut().filter(|drain| is_write && drain.to.is_none());
+        drain.ok_or(WantRefusal::NotDraining)?.to = Some(Mode::Read);
+        self.drained(now, record, out)
+    }
+
     /// The local threads can't leave at once.
     pub(super) fn busy(
         &mut self,

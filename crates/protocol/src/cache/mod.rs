@@ -106,7 +106,7 @@ pub enum Input {
         record: Record,
         /// How. Without `upgrade` no local thread holds the record while this is wanted.
         mode: Mode,
-        /// A local thread reads, keeps reading, and waits to write.
+        /// A local thread reads, keeps reading, and waits to write, whatever `mode` is.
         upgrade: bool,
         /// Who waits for it on this node.
         owners: Vec<Owner>,
@@ -118,6 +118,13 @@ pub enum Input {
     },
     /// After [`Output::Drain`]: the local threads that had to leave have left, and none enters.
     Drained {
+        /// What.
+        record: Record,
+    },
+    /// After [`Output::Drain`] of a write to nothing: the local writer has become a reader. Readers
+    /// stay inside, and nobody enters to write. The server is told at once, so that readers who
+    /// wait elsewhere come in beside them; the rest is wanted back anew.
+    Downgraded {
         /// What.
         record: Record,
     },
@@ -319,10 +326,13 @@ impl LockCache {
             Input::Route { groups, server } => self.route(now, groups, server, out),
             Input::Connected { server } => self.connected(now, server, out),
             Input::Want { record, mode, upgrade, owners } => {
+                // An upgrade is a write, whatever mode it names.
+                let mode = if upgrade { Mode::Write } else { mode };
                 self.want(now, &record, Want { mode, upgrade, owners }, out)?;
             }
             Input::Withdraw { record } => self.withdraw(&record, out),
             Input::Drained { record } => self.drained(now, &record, out)?,
+            Input::Downgraded { record } => self.downgraded(now, &record, out)?,
             Input::Busy { record, holders, waits } => self.busy(&record, holders, waits, out)?,
             Input::GiveBack { record } => self.give_back(&record, out),
             Input::Return { record } => self.give_back_now(&record, out),

@@ -185,7 +185,8 @@ impl CacheFuzz {
                 owners: common::owners(rng),
             },
             2500..2800 => Input::Withdraw { record },
-            2800..3400 => Input::Drained { record },
+            2800..3300 => Input::Drained { record },
+            3300..3400 => Input::Downgraded { record },
             3400..3800 => {
                 Input::Busy { record, holders: common::owners(rng), waits: common::waits(rng) }
             }

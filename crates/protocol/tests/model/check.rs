@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lockspan_protocol::Mode;
 use lockspan_protocol::server::table::{RecordState, RecordView};
 use lockspan_protocol::{LockCache, Seq, SessionId, ToServer, cache};
 use stateright::{Model, Property};
@@ -20,6 +21,8 @@ pub(crate) enum Action {
     Begin(usize),
     /// It reads, and wants to write.
     Upgrade(usize),
+    /// It writes, and goes on reading.
+    Downgrade(usize),
     Release(usize),
     Withdraw(usize),
     Deliver(Arc<Packet>),
@@ -92,6 +95,7 @@ impl Model for Setup {
         match action {
             Action::Begin(at) => next.begin(self, at),
             Action::Upgrade(at) => next.upgrade(self, at),
+            Action::Downgrade(at) => next.downgrade(self, at),
             Action::Release(at) => next.release(self, at),
             Action::Withdraw(at) => {
                 next.left.withdraws -= 1;
@@ -166,8 +170,9 @@ impl Setup {
         let node = &world.nodes[at];
         match node.thread {
             Thread::Idle if node.done < self.scripts[at].len() => Some(Action::Begin(at)),
-            Thread::In { upgrades: true, .. } => Some(Action::Upgrade(at)),
-            Thread::In { upgrades: false, .. } => Some(Action::Release(at)),
+            Thread::In { converts: true, mode: Mode::Read } => Some(Action::Upgrade(at)),
+            Thread::In { converts: true, .. } => Some(Action::Downgrade(at)),
+            Thread::In { converts: false, .. } => Some(Action::Release(at)),
             Thread::Idle | Thread::Wants(_) | Thread::Upgrades => None,
         }
     }

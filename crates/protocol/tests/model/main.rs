@@ -87,6 +87,10 @@ searches! {
     read_and_write: 40_000,
     two_upgrades: 600,
     upgrade_and_write: 4_000,
+    downgrade_and_write: 3_000,
+    two_downgrades: 20_000,
+    lose_downgrade: 600,
+    restart_downgrade: 4_000,
     retry: 50_000,
     retry_upgrade: 20_000,
     withdraw: 20_000,
@@ -114,6 +118,7 @@ searches! {
 }
 
 searches_if_full! {
+    many_downgrades: 590_000,
     many_upgrades: 1_050_000,
     lose_in_time: 1_250_000,
     restart_in_disorder: 340_000,

@@ -19,13 +19,15 @@ pub(crate) enum Op {
     Write,
     /// Read, and then write without leaving.
     Upgrade,
+    /// Write, and then read without leaving.
+    Downgrade,
 }
 
 impl Op {
     fn first(self) -> Mode {
         match self {
             Self::Read | Self::Upgrade => Mode::Read,
-            Self::Write => Mode::Write,
+            Self::Write | Self::Downgrade => Mode::Write,
         }
     }
 }
@@ -37,8 +39,8 @@ pub(crate) enum Thread {
     Wants(Mode),
     In {
         mode: Mode,
-        /// It will want to write before it leaves.
-        upgrades: bool,
+        /// It will want to write, or only to read, before it leaves.
+        converts: bool,
     },
     /// It reads, and waits to write.
     Upgrades,
@@ -102,6 +104,13 @@ impl Node {
         self.done = script.len();
     }
 
+    /// All of it is wanted back, and what is in the way is a reader under a grant for writing.
+    fn has_downgraded(&self) -> bool {
+        let reads = matches!(self.thread, Thread::In { mode: Mode::Read, .. });
+        let writes = self.opened.is_some_and(|opened| opened.mode == Mode::Write);
+        self.drain == Some(None) && reads && writes
+    }
+
     /// The threads that have to leave have left.
     fn is_drained(&self) -> bool {
         let Some(to) = self.drain else { return false };
@@ -144,6 +153,12 @@ impl World {
         }
     }
 
+    /// A thread that writes goes on reading.
+    pub(crate) fn downgrade(&mut self, setup: &Setup, at: usize) {
+        self.nodes[at].thread = Thread::In { mode: Mode::Read, converts: false };
+        self.settle(setup, at);
+    }
+
     fn want(&mut self, setup: &Setup, at: usize, mode: Mode, upgrade: bool) {
         let input = Input::Want { record: RECORD.clone(), mode, upgrade, owners: Vec::new() };
         self.tell_cache(setup, at, input);
@@ -161,7 +176,7 @@ impl World {
     pub(crate) fn withdraw(&mut self, setup: &Setup, at: usize) {
         let node = &mut self.nodes[at];
         if node.thread == Thread::Upgrades {
-            node.thread = Thread::In { mode: Mode::Read, upgrades: false };
+            node.thread = Thread::In { mode: Mode::Read, converts: false };
         } else {
             node.thread = Thread::Idle;
             node.done += 1;
@@ -171,8 +186,9 @@ impl World {
 
     fn enter(&mut self, setup: &Setup, at: usize, mode: Mode, token: Token) {
         let op = setup.scripts[at][self.nodes[at].done];
-        let upgrades = op == Op::Upgrade && mode == Mode::Read;
-        self.nodes[at].thread = Thread::In { mode, upgrades };
+        let converts =
+            op == Op::Upgrade && mode == Mode::Read || op == Op::Downgrade && mode == Mode::Write;
+        self.nodes[at].thread = Thread::In { mode, converts };
         self.tokens.enter(at, mode, token, &mut self.wrong);
     }
 
@@ -223,7 +239,7 @@ impl World {
             }
             Output::Refused { why, .. } => match (node.thread, why) {
                 (Thread::Upgrades, AcquireRefusal::UpgradeConflict) => {
-                    node.thread = Thread::In { mode: Mode::Read, upgrades: false };
+                    node.thread = Thread::In { mode: Mode::Read, converts: false };
                 }
                 // Of a thread that has lost its read.
                 (Thread::Idle, AcquireRefusal::NotHeld) => {}
@@ -246,6 +262,12 @@ impl World {
                 _ => node.opened = None,
             }
             self.tell_cache(setup, at, Input::Drained { record: RECORD.clone() });
+        } else if node.has_downgraded()
+            && let Some(opened) = &mut node.opened
+        {
+            opened.mode = Mode::Read;
+            node.drain = None;
+            self.tell_cache(setup, at, Input::Downgraded { record: RECORD.clone() });
         }
     }
 

@@ -1,6 +1,6 @@
 //! The worlds that are searched.
 
-use super::node::Op::{Read, Upgrade, Write};
+use super::node::Op::{Downgrade, Read, Upgrade, Write};
 use super::setup::{Budget, Setup};
 
 const NONE: Budget = Budget {
@@ -31,6 +31,10 @@ worlds! {
     two_writers: Setup::new([&[Write, Write], &[Write, Write]], NONE);
     read_and_write: Setup::new([&[Read, Write], &[Write, Read]], NONE);
     two_upgrades: Setup::new([&[Upgrade], &[Upgrade]], NONE);
+    downgrade_and_write: Setup::new([&[Downgrade], &[Write, Read]], NONE);
+    two_downgrades: Setup::new([&[Downgrade], &[Downgrade, Write]], NONE);
+    lose_downgrade: Setup::new([&[Downgrade], &[Write]], LOSES);
+    restart_downgrade: Setup::new([&[Downgrade], &[Write]], CRASHES).ordered();
     upgrade_and_write: Setup::new([&[Upgrade], &[Write, Read]], NONE);
     retry: Setup::new([&[Write, Read], &[Read, Write]], NONE).retry();
     retry_upgrade: Setup::new([&[Upgrade], &[Write, Read]], NONE).retry();
@@ -92,6 +96,7 @@ worlds! {
 
 // Larger ones.
 worlds! {
+    many_downgrades: Setup::new([&[Downgrade, Write], &[Write, Read]], NONE);
     many_upgrades: Setup::new([&[Upgrade, Read], &[Upgrade, Write]], NONE);
     lose_in_time:
         Setup::new([&[Write], &[Read]], Budget { any_losses: 1, passes: 2, ..NONE });

@@ -283,7 +283,8 @@ pub(super) fn supersede(shard: &Shard, seat: &Seat, record: &Record, work: &mut 
         return;
     }
     let (holding, waiting) = shard.table.look_own(seat.id, record);
-    seat.supersede(record, holding.as_ref(), waiting.as_ref(), work);
+    let challenging = shard.table.challenging(seat.id, record);
+    seat.supersede(record, holding.as_ref(), waiting.as_ref(), challenging, work);
 }
 
 /// A record's name, for people.

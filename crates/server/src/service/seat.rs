@@ -266,6 +266,7 @@ impl Seat {
         record: &Record,
         holding: Option<&ClaimView>,
         waiting: Option<&ClaimView>,
+        challenging: Option<Seq>,
         work: &mut Work,
     ) {
         let mut inner = self.lock();
@@ -276,7 +277,8 @@ impl Seat {
             inner.renamed.remove(record);
         }
         let reserved = holding.filter(|claim| claim.token.is_none());
-        let in_line = [reserved, waiting].map(|claim| claim.map(|claim| claim.seq));
+        let [reserved, waiting] = [reserved, waiting].map(|claim| claim.map(|claim| claim.seq));
+        let in_line = [reserved, waiting, challenging];
         let over = inner.asks.extract_if(all(), |(_, seq), _| !in_line.contains(&Some(*seq)));
         let text = "this acquire is over: the session has released the record or acquired it again";
         let value = Value::error(ErrorCode::Stale, text);

@@ -85,10 +85,11 @@ async fn datatypes_without_end_are_counted_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_lease_takes_along_is_counted() {
     let mut config = with_page(fresh());
-    config.protocol.ttl_min = Duration::from_millis(100);
+    config.protocol.ttl_min = Duration::from_secs(1);
     let server = start(config).await;
     let mut client = Client::new(&server).await;
-    let short = client.open(&["LEASE", "100"]).await;
+    // Long enough for two commands on a busy machine.
+    let short = client.open(&["LEASE", "2000"]).await;
     client.ask(&["LS.ACQUIRE", &short, "doc:1", "W"]).await;
     client.ask(&["LS.ACQUIRE", &short, "doc:2", "R"]).await;
     until("its lease ends", || server.stats().sessions == 0).await;

@@ -42,6 +42,36 @@ fn a_downgrade_keeps_the_token_under_a_new_number() {
 }
 
 #[test]
+fn a_writer_that_becomes_a_reader_says_so_although_all_is_wanted_back() {
+    check_write(&[
+        (10, revoke("x", 1, Write), "drain x by 12"),
+        (20, downgraded("x"), "1/100 release x #1 keep #2"),
+        // A revoke of what it was before is answered by what is true now.
+        (25, revoke("x", 1, Write), "1/100 release x #1 keep #2"),
+        (30, revoke("x", 2, Write), "drain x by 32"),
+        (40, drained("x"), "1/100 release x #2"),
+    ]);
+}
+
+#[test]
+fn a_downgrade_of_what_is_not_wanted_back_as_a_whole_is_refused() {
+    let refused = format!("[{:?}]", WantRefusal::NotDraining);
+    check_write(&[
+        (5, downgraded("x"), &refused),
+        (6, downgraded("y"), &refused),
+        (10, revoke("x", 1, Read), "drain x to read by 12"),
+        (15, downgraded("x"), &refused),
+    ]);
+    check_read(&[(10, revoke("x", 1, Write), "drain x by 12"), (15, downgraded("x"), &refused)]);
+}
+
+#[test]
+fn an_upgrade_is_a_write_whatever_mode_it_names() {
+    let upgrade = Input::Want { record: record("x"), mode: Read, upgrade: true, owners: vec![] };
+    check_read(&[(10, upgrade, "1/100 acquire x write #2 in 1 upgrade")]);
+}
+
+#[test]
 fn readers_that_wait_for_a_downgrade_are_let_in_by_it() {
     check_write(&[
         (10, revoke("x", 1, Read), "drain x to read by 12"),

@@ -104,7 +104,7 @@ fn words(output: &Output) -> String {
             format!("{}/{} {}", server.0, session.0, sent(message))
         }
         Output::Open { record, mode, token, server } => {
-            format!("open {} {mode} {token} on {}", name(record), server.0)
+            format!("open {} {mode} {} on {}", name(record), token.parts(), server.0)
         }
         Output::Rests { record, server } => format!("rests {} on {}", name(record), server.0),
         Output::Drain { record, to, stay } => {
@@ -144,10 +144,10 @@ fn sent(message: &ToServer) -> String {
         }
         ToServer::Reassert { record, epoch, former, seq, mode, claim } => {
             let claim = match claim {
-                Claim::Held { token } => format!("held {token}"),
+                Claim::Held { token } => format!("held {}", token.parts()),
                 Claim::Waiting { ticket, upgrade, owners } => {
                     let upgrade = if *upgrade { " upgrade" } else { "" };
-                    let ticket = ticket.map_or("-".into(), |ticket| ticket.to_string());
+                    let ticket = ticket.map_or("-".into(), |ticket| ticket.parts());
                     format!("waits {ticket}{upgrade}{}", list(owners))
                 }
             };
@@ -196,6 +196,10 @@ fn withdraw(name: &str) -> Input {
 
 fn drained(name: &str) -> Input {
     Input::Drained { record: record(name) }
+}
+
+fn downgraded(name: &str) -> Input {
+    Input::Downgraded { record: record(name) }
 }
 
 fn give_back(name: &str) -> Input {

@@ -35,6 +35,7 @@
 //! |---|---|---|
 //! | T1 | acquire, new seq | what the session had there is over; it gets in line; *schedule* |
 //! | T2 | acquire, upgrade | to the head of the line with its read in hand; *schedule* |
+//! | T2a | acquire, upgrade where another session upgrades | that one is asked first, see `challenge.rs` |
 //! | T3 | acquire, known seq | the same answer again; a reservation is taken up |
 //! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule* |
 //! | T4 | the same, of what goes on | what is wanted of it is said again |
@@ -43,6 +44,7 @@
 //! | T7 | re-assertion | a claim of an earlier term is there again |
 //! | T8 | end of the grace | *schedule* each record with a line |
 
+mod challenge;
 mod recovery;
 mod release;
 mod schedule;
@@ -69,6 +71,7 @@ use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
+use challenge::Challenger;
 use recovery::{Grace, Total};
 pub use view::{ClaimView, RecordState, RecordView};
 
@@ -172,6 +175,8 @@ pub struct LockTable {
     /// order of setting is the order of ringing; what is not needed any more is passed over.
     resends: VecDeque<(Tick, RecordIx)>,
     reserves: VecDeque<(Tick, RecordIx)>,
+    /// Sessions that want to upgrade where another one does.
+    challenges: BTreeMap<RecordIx, Challenger>,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
     watch: Watch,
@@ -237,6 +242,7 @@ impl LockTable {
             counts: Box::new([0; GROUPS]),
             resends: VecDeque::new(),
             reserves: VecDeque::new(),
+            challenges: BTreeMap::new(),
             answering: ClaimIx::NONE,
             watch: Watch::default(),
         }
@@ -413,7 +419,14 @@ impl LockTable {
                 return Ok(());
             }
         }
-        self.check_new(by, found, own, &wish)?;
+        match (self.check_new(by, found, own, &wish), found) {
+            (Err(AcquireRefusal::UpgradeConflict), Some(ix))
+                if self.challenge(now, by, ix, wish.seq, out) =>
+            {
+                return Ok(());
+            }
+            (checked, _) => checked?,
+        }
 
         self.sessions[by.key()].window.mark(wish.seq);
         if wish.upgrade
@@ -500,7 +513,11 @@ impl LockTable {
                 self.send(by, again, out);
             }
             Place::Reserved(_) => self.take_up(now, known, out),
-            Place::Waiting(_) | Place::Upgrading(_) => self.answer(now, known, owners, out),
+            Place::Waiting(_) => self.answer(now, known, owners, out),
+            Place::Upgrading(_) => {
+                self.refuse_challenger(claim.record, out);
+                self.answer(now, known, owners, out);
+            }
         }
     }
 

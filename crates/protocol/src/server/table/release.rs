@@ -28,6 +28,7 @@ impl LockTable {
             self.nothing_to_keep(by, record, keep, out);
             return;
         };
+        self.withdraw_challenger(by, ix, seq);
         let own = self.own(ix, by);
         let until = |claims: &Claims, at: &ClaimIx| claims.get(*at).seq <= seq;
         // I2: what waits has a higher number than what is kept.
@@ -113,11 +114,15 @@ impl LockTable {
         self.note_end(at);
         let claim = self.claims.get(at);
         let by = claim.session;
+        let (ix, upgrades) = (claim.record, matches!(claim.place, Place::Upgrading(_)));
         if claim.mode == Mode::Write && claim.token().is_some() {
-            self.names.get_mut(claim.record).readers_due = true;
+            self.names.get_mut(ix).readers_due = true;
         }
         self.claims.unlink(&mut self.sessions[by.key()].claims, Which::Session, at);
         self.claims.remove(at);
+        if upgrades {
+            self.free_challenger(ix, out);
+        }
     }
 
     /// Counts a claim that ends.

@@ -93,6 +93,10 @@ impl LockTable {
     fn grant(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
         let claim = self.claims.get(waiter);
         let (ix, by, seq) = (claim.record, claim.session, claim.seq);
+        if matches!(claim.place, Place::Upgrading(_)) {
+            // It has released its read, and hears so when it acquires again.
+            self.free_challenger(ix, out);
+        }
         self.unlink(waiter);
         self.forget_in_graph(waiter, out);
         if self.may_push(waiter) {
@@ -299,6 +303,7 @@ impl LockTable {
             let entry = self.names.try_get_mut(ix).filter(|entry| entry.alarm == Some(tick));
             let Some(entry) = entry else { continue };
             entry.alarm = None;
+            self.refuse_late_challenger(now, ix, out);
             self.revoke_again(ix, out);
             self.schedule(now, ix, out);
         }
@@ -345,6 +350,7 @@ impl LockTable {
 
     /// A record that nobody claims is not kept.
     pub(super) fn forget(&mut self, ix: RecordIx) {
+        self.challenges.remove(&ix);
         let entry = self.names.remove(ix);
         if let Ok(key) = self.served(entry.group)
             && let Some(grace) = &mut self.terms[key].grace

@@ -285,6 +285,12 @@ impl LockTable {
             assert!(recovering || waiters.is_empty() || !holders.is_empty(), "I4 {record}");
             self.check_told(&view);
         }
+        for (ix, challenger) in &self.challenges {
+            let upgrader = self.names.get(*ix).upgrader.some();
+            let session = upgrader.map(|at| self.sessions[self.claims.get(at).session.key()].id);
+            let is_another = session.is_some_and(|it| it != challenger.session());
+            assert!(is_another, "{challenger:?} challenges {session:?}");
+        }
         let linked: u32 = self.sessions.iter().map(|(_, session)| session.claims.len).sum();
         assert_eq!(linked as usize, self.claims.len(), "every claim is in its session's list");
     }

@@ -200,7 +200,7 @@ fn line(to: SessionId, message: &ToNode) -> String {
         ToNode::Granted { record, seq, mode, token, give_back } => {
             let give_back =
                 give_back.map_or(String::new(), |mode| format!(", give back to {mode}"));
-            format!("granted {record} {seq} {mode} {token}{give_back}")
+            format!("granted {record} {seq} {mode} {}{give_back}", token.parts())
         }
         ToNode::Queued { record, seq, .. } => format!("queued {record} {seq}"),
         ToNode::Retry { record, seq } => format!("retry {record} {seq}"),

@@ -140,15 +140,67 @@ fn an_upgrade_with_retries_keeps_its_read_until_it_acquires_again() {
     assert_eq!(s.upgrade(A, "x", 2), [format!("A granted r:x #2 write 1.1{GIVE}")]);
 }
 
-#[test]
-fn a_second_upgrader_is_refused_at_once_and_keeps_its_read() {
-    let mut s = Scene::new(Handoff::Direct);
+/// A and B read, A waits to write, and B wants to as well: A is asked whether it still does.
+fn two_upgraders(handoff: Handoff) -> Scene {
+    let mut s = Scene::new(handoff);
     s.acquire(A, "x", Read, 1);
     s.acquire(B, "x", Read, 1);
     s.upgrade(A, "x", 2);
-    assert_eq!(s.upgrade(B, "x", 2), ["B refused r:x #2: UpgradeConflict"]);
+    assert_eq!(s.upgrade(B, "x", 2), ["A retry r:x #2"]);
     assert_eq!(s.server.claims(), 3);
+    s
+}
+
+#[test]
+fn a_second_upgrader_is_refused_as_soon_as_the_first_says_that_it_waits_and_keeps_its_read() {
+    for handoff in [Handoff::Direct, Handoff::Retry] {
+        let mut s = two_upgraders(handoff);
+        // Said again, it is asked once; and a third one hears at once.
+        assert_eq!(s.upgrade(B, "x", 2), [""; 0]);
+        s.acquire(C, "y", Read, 1);
+        assert_eq!(s.upgrade(C, "x", 2), ["C refused r:x #2: NotHeld"]);
+        let told = s.upgrade(A, "x", 2);
+        assert_eq!(told[0], "B refused r:x #2: UpgradeConflict");
+        assert!(told.contains(&"A queued r:x #2".to_owned()), "{told:?}");
+        assert_eq!(s.server.claims(), 4);
+    }
+}
+
+#[test]
+fn service_f58_a_second_upgrader_goes_on_if_the_first_has_just_given_up() {
+    let mut s = two_upgraders(Handoff::Direct);
+    // The cancel was under way on another connection.
+    let cancel = ToServer::Cancel { record: record("x"), seq: Seq(2), keep: Some(Seq(3)) };
+    assert_eq!(s.say(A, cancel), ["B retry r:x #2", "B keep r:x #1"]);
+    assert_eq!(s.upgrade(B, "x", 2), ["A revoke r:x #3 to write", "B queued r:x #2"]);
+    assert_eq!(s.release(A, "x", 3), ["B granted r:x #2 write 1.1"]);
+}
+
+#[test]
+fn a_second_upgrader_is_refused_if_the_first_does_not_say() {
+    let mut s = two_upgraders(Handoff::Direct);
+    let resend = Limits::default().resend;
+    let told = s.wait(resend);
+    assert!(told.contains(&"B refused r:x #2: UpgradeConflict".to_owned()), "{told:?}");
     assert_eq!(s.release(B, "x", 1), ["A granted r:x #2 write 1.1"]);
+}
+
+#[test]
+fn a_second_upgrader_that_gives_up_hears_no_more_of_it() {
+    let mut s = two_upgraders(Handoff::Direct);
+    let cancel = ToServer::Cancel { record: record("x"), seq: Seq(2), keep: Some(Seq(3)) };
+    s.say(B, cancel);
+    let told = s.upgrade(A, "x", 2);
+    assert!(!told.iter().any(|line| line.starts_with("B refused")), "{told:?}");
+    assert_eq!(s.release(B, "x", 3), ["A granted r:x #2 write 1.1"]);
+}
+
+#[test]
+fn a_session_that_ends_frees_the_second_upgrader() {
+    let mut s = two_upgraders(Handoff::Direct);
+    let told = s.say(A, ToServer::Close);
+    assert_eq!(told[0], "B retry r:x #2", "{told:?}");
+    assert_eq!(s.upgrade(B, "x", 2), ["B granted r:x #2 write 1.1"]);
 }
 
 #[test]
