@@ -65,6 +65,9 @@ enum Stage {
 impl Server {
     /// Starts a server; when this returns, it answers. To be called within a Tokio runtime, which
     /// the server's tasks live in.
+    ///
+    /// If the disk is full, it starts all the same: commands that need storage are refused with
+    /// `LOADING` until there is room, and then it goes on by itself.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
         let tls = config.tls.as_ref().map(|files| files.load()).transpose();
@@ -81,7 +84,8 @@ impl Server {
         }
         let door = http::bind(config.http).await?;
         let (opened, storage, saved) = open_data(&config)?;
-        let operators = http::operators::Operators::of(users.as_ref(), &config.data)?;
+        let has_room = opened.as_ref().is_none_or(|opened| opened.is_made);
+        let operators = http::operators::Operators::of(users.as_ref(), &config.data, has_room)?;
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
         let limits = config.protocol.clone();
         let mut service = Service::new(limits, config.shards, draw()?, storage, remembered);
@@ -118,8 +122,9 @@ impl Server {
             .take_all(saved, &mut work)
             .map_err(|why| StartError::Option { option: "data-dir", why: why.to_string() })?;
         service.finish(&mut work);
-        // No message is looked at before: a session that is listed would seem unknown.
-        while !service.serves_all() {
+        // No message is looked at before: a session that is listed would seem unknown. If the disk
+        // is full that may take long, and clients are told why they have to wait.
+        while !service.is_ready() && service.storage_trouble().is_none() {
             service.began.notified().await;
         }
         let mut tasks = crate::lock(&server.running.tasks);
@@ -344,16 +349,24 @@ fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartE
 
 fn start_writer(opened: Opened, service: &Arc<Service>) -> std::io::Result<thread::JoinHandle<()>> {
     let service: Weak<Service> = Arc::downgrade(service);
-    opened.start(move |stores| {
-        if let Some(service) = service.upgrade()
-            && !service.is_halted()
-        {
-            let mut work = Work::default();
-            service.stored(stores, &mut work);
-            service.finish(&mut work);
-            work.dirty.flush();
+    let running = move || service.upgrade().filter(|service| !service.is_halted());
+    let stored = {
+        let running = running.clone();
+        move |stores| {
+            if let Some(service) = running() {
+                let mut work = Work::default();
+                service.stored(stores, &mut work);
+                service.finish(&mut work);
+                work.dirty.flush();
+            }
         }
-    })
+    };
+    let failed = move || {
+        if let Some(service) = running() {
+            service.began.notify_one();
+        }
+    };
+    opened.start(stored, failed)
 }
 
 /// Stops the server when there was no session and no connection for so long.

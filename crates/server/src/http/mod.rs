@@ -157,6 +157,8 @@ impl Site {
     fn readiness(&self) -> Result<(), &'static str> {
         if self.shared.service.is_halted() {
             Err("the server stops")
+        } else if !self.shared.service.is_ready() {
+            Err("nothing is granted yet: the data directory can't be written, see the log")
         } else if self.shared.stats().recovering {
             Err("nothing is granted yet: clients re-assert what they held before the restart")
         } else {
