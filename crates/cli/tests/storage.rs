@@ -159,7 +159,8 @@ fn service_f45_what_can_not_be_read_is_told_and_ends_with_78() {
         no_heads[whole.len() / 2 + 17] ^= 1;
         let mut garbage = whole.clone();
         garbage.iter_mut().for_each(|byte| *byte ^= 0x5a);
-        for bytes in [&[][..], b"something else", &whole[..40], &[0; 100_000], &no_heads, &garbage] {
+        for bytes in [&[][..], b"something else", &whole[..40], &[0; 100_000], &no_heads, &garbage]
+        {
             fs::write(data(dir.path()), bytes).unwrap();
             let texts = ["lockspan.data: it is", "Wait until every lease is over", "Don't restore"];
             refuses(&mut serve(dir.path(), at), &texts);

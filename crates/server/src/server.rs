@@ -18,6 +18,7 @@ use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
+use crate::seldom::Seldom;
 use crate::service::{Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
@@ -25,6 +26,9 @@ use crate::users::Users;
 
 /// Things that happened to records of which a server with a page remembers the last.
 const HAPPENINGS: usize = 32 << 10;
+
+/// The longest time before the first probe that the system takes.
+const KEEPALIVE_MAX: Duration = Duration::from_secs(9 * 3600);
 
 /// How many threads a runtime for a server should have: half of the processors, since its clients
 /// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
@@ -100,6 +104,7 @@ impl Server {
             peers: Peers::default(),
             strangers: Strangers::new(config.connections, listen::HANDSHAKES),
             users,
+            refusals: Seldom::default(),
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
@@ -300,6 +305,9 @@ fn check(config: &Config) -> Result<(), StartError> {
     }
     if !(1..=256).contains(&config.shards) {
         return option("shards", &format!("{} is not between 1 and 256", config.shards));
+    }
+    if !(Duration::from_secs(1)..=KEEPALIVE_MAX).contains(&config.keepalive) {
+        return option("tcp-keepalive", "it has to be from 1s to 9h");
     }
     if config.connections == 0 {
         return option("connections", "0 would let nobody in");
