@@ -27,8 +27,8 @@ use crate::script::{self, Call};
 use crate::url::Place;
 
 /// How every TCP connection is set up. Two scripts go out one after the other: the second does not
-/// wait for the first's answer. A server that vanished without a word is noticed after 90 s, also by
-/// a connection that only listens.
+/// wait for the first's answer. A server that vanished without a word is noticed after 90 s, even
+/// by a connection that only listens.
 fn tcp() -> TcpSettings {
     let (idle, probe) = (Duration::from_secs(60), Duration::from_secs(10));
     let keepalive = TcpKeepalive::new().with_time(idle).with_interval(probe).with_retries(3);

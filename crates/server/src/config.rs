@@ -38,8 +38,8 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// How long a stop waits for clients to read what they were sent.
     pub stop_grace: Duration,
-    /// When nothing came from a TCP client for so long, the system asks whether it is still there. A
-    /// client that does not answer for 30 s, or takes nothing for this time and 30 s, is
+    /// When nothing came from a TCP client for so long, the system asks whether it is still there.
+    /// A client that does not answer for 30 s, or takes nothing for this time and 30 s, is
     /// disconnected; its sessions live as long as their leases. From 1 s to 9 h.
     pub keepalive: Duration,
     /// TLS, on every TCP port; socket files have their mode.

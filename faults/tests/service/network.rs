@@ -139,8 +139,8 @@ async fn service_f18_a_revoke_that_is_not_answered_holds_up_its_own_record_only(
     assert_eq!(deaf.stats().lost, 0);
 }
 
-/// The TCP sockets of this machine with this port at one end, by both ends, for which the system has
-/// set the timer that asks whether the other side is still there.
+/// The TCP sockets of this machine with this port at one end, by both ends, for which the system
+/// has set the timer that asks whether the other side is still there.
 fn kept_alive(port: u16) -> Vec<(u16, u16)> {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("this is Linux");
     let port_of = |at: &str| u16::from_str_radix(at.rsplit(':').next()?, 16).ok();

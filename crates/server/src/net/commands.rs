@@ -89,8 +89,8 @@ impl Connection {
         self.outbox.reply(&value, &mut work.dirty);
     }
 
-    /// The server has not stored yet that it has started, since its disk is full. Whether the command
-    /// has to wait for that; then its client is told.
+    /// The server has not stored yet that it has started, since its disk is full. Whether the
+    /// command has to wait for that; then its client is told.
     fn must_wait(&self, command: &Command, work: &mut Work) -> bool {
         match command {
             Command::Hello { .. }
