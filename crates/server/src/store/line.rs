@@ -241,15 +241,13 @@ mod tests {
 
     #[test]
     fn service_f46_no_changed_bit_and_no_missing_byte_is_overlooked() {
-        let mut all = Vec::new();
-        for line in lines() {
-            all.push(String::new());
-            all.last_mut().map(|text| line.put(text));
-        }
-        for head in heads() {
-            all.push(String::new());
-            all.last_mut().map(|text| head.put(text));
-        }
+        let written = |put: &dyn Fn(&mut String)| {
+            let mut text = String::new();
+            put(&mut text);
+            text
+        };
+        let mut all: Vec<_> = lines().iter().map(|line| written(&|text| line.put(text))).collect();
+        all.extend(heads().iter().map(|head| written(&|text| head.put(text))));
         let is_read = |line: &[u8]| Line::read(line).is_some() || Head::read(line).is_some();
         for text in all {
             let line = text.trim_end_matches('\n').as_bytes();

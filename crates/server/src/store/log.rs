@@ -83,7 +83,7 @@ impl Log {
     pub(super) fn write(&mut self, batch: &[Store]) -> io::Result<()> {
         let is_epoch = |what: &Store| matches!(what, Store::Epoch(_));
         let must_sync = self.boot.is_none() || batch.iter().any(is_epoch);
-        let epoch = batch.iter().fold(self.epoch, |epoch, what| raised(epoch, what));
+        let epoch = batch.iter().fold(self.epoch, raised);
         let mut room = 0;
         let (open, text, seq) = loop {
             let Some(open) = self.open.as_mut() else {
