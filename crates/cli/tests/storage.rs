@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Process, lockspan, wait_until};
+use common::{PATIENCE, Process, lockspan, wait_until};
 use redis::{Connection, Value};
 use rustix::process::{Resource, Rlimit, Signal, prlimit};
 
@@ -58,7 +58,10 @@ impl Server {
     }
 
     fn connect(&self) -> Connection {
-        redis::Client::open(&*self.url).unwrap().get_connection().expect("it answers")
+        let client = redis::Client::open(&*self.url).unwrap();
+        let connection = client.get_connection().expect("it answers");
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection
     }
 
     fn kill(mut self) {
