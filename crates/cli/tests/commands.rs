@@ -101,8 +101,8 @@ fn a_service_of_one_machine_that_is_killed_comes_back_with_its_sessions() {
     holder.line_with("held");
     server.signal(Signal::KILL);
     server.end();
-    let sessions = std::fs::read_to_string(dir.path().join("data/lockspan.sessions")).unwrap();
-    assert!(sessions.contains("\nopen ") && !sessions.contains("\nend"), "{sessions}");
+    let data = std::fs::read_to_string(dir.path().join("data/lockspan.data")).unwrap();
+    assert!(data.contains(" open ") && !data.contains(" end "), "{}", data.replace('\0', ""));
 
     let _server = serve();
     // Whether it is still in its grace or not: the record is the holder's.

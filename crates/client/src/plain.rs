@@ -60,7 +60,7 @@ fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
         let stream = TcpStream::connect(at)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        stream.set_nodelay(true)?;
+        lockspan_tls::prepare(&stream, lockspan_tls::KEEPALIVE)?;
         io::Result::Ok(stream)
     };
     match (&dial.address, &dial.tls) {

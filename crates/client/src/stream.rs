@@ -14,7 +14,7 @@ pub(crate) async fn connect(
 ) -> io::Result<Stream> {
     let tcp = async |at: &str| {
         let stream = TcpStream::connect(at).await?;
-        stream.set_nodelay(true)?;
+        lockspan_tls::prepare(&stream, lockspan_tls::KEEPALIVE)?;
         io::Result::Ok(stream)
     };
     match (address, tls) {

@@ -12,6 +12,7 @@ use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::TcpKeepalive;
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo as _,
@@ -24,6 +25,15 @@ use tokio::time::{sleep, timeout};
 use crate::identity::ALL;
 use crate::script::{self, Call};
 use crate::url::Place;
+
+/// How every TCP connection is set up. Two scripts go out one after the other: the second does not
+/// wait for the first's answer. A server that vanished without a word is noticed after 90 s, even
+/// by a connection that only listens.
+fn tcp() -> TcpSettings {
+    let (idle, probe) = (Duration::from_secs(60), Duration::from_secs(10));
+    let keepalive = TcpKeepalive::new().with_time(idle).with_interval(probe).with_retries(3);
+    TcpSettings::default().set_nodelay(true).set_keepalive(keepalive)
+}
 
 /// What comes without being asked for.
 #[derive(Debug)]
@@ -139,9 +149,7 @@ impl Dial {
     fn client(url: &str, by: ProtocolVersion) -> Result<Client, RedisError> {
         let info = url.into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(by);
-        // Two scripts go out one after the other: the second does not wait for the first's answer.
-        let tcp = TcpSettings::default().set_nodelay(true);
-        Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp))
+        Client::open(info.set_redis_settings(settings).set_tcp_settings(tcp()))
     }
 
     async fn connect_by(&self, by: ProtocolVersion, number: u64) -> Result<Link, RedisError> {
@@ -190,7 +198,7 @@ impl Dial {
             .use_protocol(by)
             .connection_timeout(self.patience)
             .response_timeout(self.patience)
-            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .tcp_settings(tcp())
             .retries(3);
         if by != ProtocolVersion::RESP2 {
             builder = builder.push_sender(self.ear(number));
@@ -293,7 +301,7 @@ async fn find_master(
     let mut builder = SentinelClientBuilder::new(addresses, master, SentinelServerType::Master)?
         .set_client_to_redis_protocol(by)
         .set_client_to_redis_db(settings.db())
-        .set_client_to_redis_tcp_settings(TcpSettings::default().set_nodelay(true));
+        .set_client_to_redis_tcp_settings(tcp());
     if let Some(user) = settings.username() {
         builder = builder.set_client_to_redis_username(user);
     }

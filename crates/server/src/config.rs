@@ -38,6 +38,10 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// How long a stop waits for clients to read what they were sent.
     pub stop_grace: Duration,
+    /// When nothing came from a TCP client for so long, the system asks whether it is still there.
+    /// A client that does not answer for 30 s, or takes nothing for this time and 30 s, is
+    /// disconnected; its sessions live as long as their leases. From 1 s to 9 h.
+    pub keepalive: Duration,
     /// TLS, on every TCP port; socket files have their mode.
     pub tls: Option<ServerFiles>,
     /// The file of those who may log in, see [`users`](crate::users). Without it whoever can
@@ -66,6 +70,7 @@ impl Default for Config {
             shards: 16,
             idle_exit: None,
             stop_grace: Duration::from_secs(2),
+            keepalive: lockspan_tls::KEEPALIVE,
             tls: None,
             users: None,
             sessions_per_user: 25_000,
@@ -90,10 +95,9 @@ pub struct Http {
 /// Where epochs and sessions are kept, so that a restart continues where the last run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// In `lockspan.redb` in this directory, which is made if it is not there. If the server
-    /// listens on socket files alone, its sessions are in `lockspan.sessions` beside it, which is
-    /// not synced: after a crash of the machine nothing is granted until the longest lease that it
-    /// could have given is over.
+    /// In `lockspan.data` in this directory, which is made if it is not there. If the server
+    /// listens on socket files alone, its sessions are not synced: after a crash of the machine
+    /// nothing is granted until the longest lease that it could have given is over.
     Dir(PathBuf),
     /// Nowhere. A restart knows of no session, so it grants nothing until the longest lease that it
     /// could have given is over.

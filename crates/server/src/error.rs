@@ -69,16 +69,17 @@ pub enum StartError {
         /// What is wrong.
         why: String,
     },
-    /// The file with the sessions of this machine's processes is damaged.
-    DamagedSessions {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
+    /// The directory is that of an earlier development version, whose files are not read any more.
+    OldData(PathBuf),
     /// A thread could not be started.
     Thread(io::Error),
 }
+
+/// What to do without the data file; `docs/operating.md` says the same.
+const START_ANEW: &str = "Don't restore it from a backup. Wait until every lease is over (the \
+                          longest and a tenth; 66 s if max-lease is 60s), reset what your stores \
+                          remember of fencing tokens, which begin anew, move the whole directory \
+                          away, and start in an empty one";
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,17 +139,13 @@ impl fmt::Display for StartError {
             Self::Data { path, why } => {
                 write!(f, "data-dir: can't use {}: {why}", path.display())
             }
-            Self::Damaged { path, why } => write!(
+            Self::Damaged { path, why } => {
+                write!(f, "data-dir: {}: {why}. {START_ANEW}", path.display())
+            }
+            Self::OldData(path) => write!(
                 f,
-                "data-dir: {}: {why}. Starting without what was in it would let two clients hold \
-                 the same record: restore it, or wait until every client's lease is over before \
-                 you start in an empty directory",
-                path.display()
-            ),
-            Self::DamagedSessions { path, why } => write!(
-                f,
-                "data-dir: {}: {why}. Restore it, or move it away: without it the server starts, \
-                 and grants nothing until every lease of the last run is over",
+                "data-dir: {} is of an earlier development version, and this one does not read \
+                 it. {START_ANEW}",
                 path.display()
             ),
             Self::Thread(why) => write!(f, "can't start a thread: {why}"),

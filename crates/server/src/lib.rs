@@ -25,6 +25,7 @@
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
 //! | `readable` | names for people |
+//! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
@@ -35,6 +36,7 @@ mod error;
 mod http;
 mod net;
 mod readable;
+mod seldom;
 mod server;
 mod service;
 mod stats;

@@ -18,6 +18,7 @@ use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
+use crate::seldom::Seldom;
 use crate::service::{Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
@@ -25,6 +26,9 @@ use crate::users::Users;
 
 /// Things that happened to records of which a server with a page remembers the last.
 const HAPPENINGS: usize = 32 << 10;
+
+/// The longest time before the first probe that the system takes.
+const KEEPALIVE_MAX: Duration = Duration::from_secs(9 * 3600);
 
 /// How many threads a runtime for a server should have: half of the processors, since its clients
 /// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
@@ -65,6 +69,9 @@ enum Stage {
 impl Server {
     /// Starts a server; when this returns, it answers. To be called within a Tokio runtime, which
     /// the server's tasks live in.
+    ///
+    /// If the disk is full, it starts all the same: commands that need storage are refused with
+    /// `LOADING` until there is room, and then it goes on by itself.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
         let tls = config.tls.as_ref().map(|files| files.load()).transpose();
@@ -81,7 +88,8 @@ impl Server {
         }
         let door = http::bind(config.http).await?;
         let (opened, storage, saved) = open_data(&config)?;
-        let operators = http::operators::Operators::of(users.as_ref(), &config.data)?;
+        let has_room = opened.as_ref().is_none_or(|opened| opened.is_made);
+        let operators = http::operators::Operators::of(users.as_ref(), &config.data, has_room)?;
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
         let limits = config.protocol.clone();
         let mut service = Service::new(limits, config.shards, draw()?, storage, remembered);
@@ -96,6 +104,7 @@ impl Server {
             peers: Peers::default(),
             strangers: Strangers::new(config.connections, listen::HANDSHAKES),
             users,
+            refusals: Seldom::default(),
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
@@ -118,8 +127,9 @@ impl Server {
             .take_all(saved, &mut work)
             .map_err(|why| StartError::Option { option: "data-dir", why: why.to_string() })?;
         service.finish(&mut work);
-        // No message is looked at before: a session that is listed would seem unknown.
-        while !service.serves_all() {
+        // No message is looked at before: a session that is listed would seem unknown. If the disk
+        // is full that may take long, and clients are told why they have to wait.
+        while !service.is_ready() && service.storage_trouble().is_none() {
             service.began.notified().await;
         }
         let mut tasks = crate::lock(&server.running.tasks);
@@ -296,6 +306,9 @@ fn check(config: &Config) -> Result<(), StartError> {
     if !(1..=256).contains(&config.shards) {
         return option("shards", &format!("{} is not between 1 and 256", config.shards));
     }
+    if !(Duration::from_secs(1)..=KEEPALIVE_MAX).contains(&config.keepalive) {
+        return option("tcp-keepalive", "it has to be from 1s to 9h");
+    }
     if config.connections == 0 {
         return option("connections", "0 would let nobody in");
     }
@@ -344,16 +357,24 @@ fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartE
 
 fn start_writer(opened: Opened, service: &Arc<Service>) -> std::io::Result<thread::JoinHandle<()>> {
     let service: Weak<Service> = Arc::downgrade(service);
-    opened.start(move |stores| {
-        if let Some(service) = service.upgrade()
-            && !service.is_halted()
-        {
-            let mut work = Work::default();
-            service.stored(stores, &mut work);
-            service.finish(&mut work);
-            work.dirty.flush();
+    let running = move || service.upgrade().filter(|service| !service.is_halted());
+    let stored = {
+        let running = running.clone();
+        move |stores| {
+            if let Some(service) = running() {
+                let mut work = Work::default();
+                service.stored(stores, &mut work);
+                service.finish(&mut work);
+                work.dirty.flush();
+            }
         }
-    })
+    };
+    let failed = move || {
+        if let Some(service) = running() {
+            service.began.notify_one();
+        }
+    };
+    opened.start(stored, failed)
 }
 
 /// Stops the server when there was no session and no connection for so long.

@@ -20,5 +20,5 @@ pub mod testing;
 
 pub use files::{BadFile, ClientFiles, ServerFiles};
 pub use rustls::{ClientConfig, ServerConfig};
-pub use socket::Stream;
+pub use socket::{KEEPALIVE, Stream, prepare};
 pub use stream::{TlsStream, blocking};

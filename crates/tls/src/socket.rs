@@ -1,15 +1,41 @@
 //! A connected socket of any kind: TCP, perhaps with TLS, or a socket file.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::{BufMut as _, BytesMut};
-use rustix::net::{Shutdown, shutdown};
+use rustix::net::{Shutdown, shutdown, sockopt};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::TlsStream;
+
+/// How long nothing comes from the other side before it is asked whether it is still there, unless
+/// told otherwise.
+pub const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// The time between two such questions, and how many are asked.
+const PROBE: Duration = Duration::from_secs(10);
+const PROBES: u32 = 3;
+
+/// Prepares a TCP socket for messages. Each goes out at once. A peer that vanished without a word
+/// is noticed: when nothing came for `keepalive`, the system sends three probes, 10 s apart, and
+/// closes the connection if none is answered; or if bytes that were sent are not taken for
+/// `keepalive` and 30 s.
+pub fn prepare(socket: impl AsFd, keepalive: Duration) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_tcp_keepidle(socket, keepalive)?;
+    sockopt::set_tcp_keepintvl(socket, PROBE)?;
+    sockopt::set_tcp_keepcnt(socket, PROBES)?;
+    sockopt::set_socket_keepalive(socket, true)?;
+    let stuck = keepalive + PROBE * PROBES;
+    sockopt::set_tcp_user_timeout(socket, u32::try_from(stuck.as_millis()).unwrap_or(u32::MAX))?;
+    Ok(())
+}
 
 /// A connected socket. Reading and writing need no exclusive access.
 #[derive(Debug)]

@@ -138,3 +138,31 @@ async fn service_f18_a_revoke_that_is_not_answered_holds_up_its_own_record_only(
     assert!(soon("it is answered", waiting).await.unwrap().token() > cached);
     assert_eq!(deaf.stats().lost, 0);
 }
+
+/// The TCP sockets of this machine with this port at one end, by both ends, for which the system
+/// has set the timer that asks whether the other side is still there.
+fn kept_alive(port: u16) -> Vec<(u16, u16)> {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("this is Linux");
+    let port_of = |at: &str| u16::from_str_radix(at.rsplit(':').next()?, 16).ok();
+    let socket = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        // Established, and the timer is that of keep-alives.
+        let is_kept = words.get(3)? == &"01" && words.get(5)?.starts_with("02:");
+        is_kept.then_some((port_of(words[1])?, port_of(words[2])?))
+    };
+    let sockets = table.lines().skip(1).filter_map(socket);
+    sockets.filter(|(here, there)| *here == port || *there == port).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f49_both_ends_of_a_connection_notice_a_peer_that_vanished() {
+    let stage = Stage::new().await;
+    let _node = stage.node(Options::new()).await;
+    let port: u16 = stage.url().rsplit(':').next().unwrap().parse().unwrap();
+    // While something is under way the system has another timer.
+    until("both ends are kept alive", || {
+        let kept = kept_alive(port);
+        kept.iter().any(|(here, _)| *here == port) && kept.iter().any(|(_, there)| *there == port)
+    })
+    .await;
+}

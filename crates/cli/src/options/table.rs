@@ -351,6 +351,15 @@ pub(crate) const TABLE: &[Spec] = &[
         set: |settings, text| count(&mut settings.config.shards, text, 256),
     },
     Spec {
+        name: "tcp-keepalive",
+        kind: Kind::One,
+        value: "TIME",
+        default: "1m",
+        help: "When nothing came from a TCP client for so long it is asked whether it is still \
+               there, and disconnected if it does not answer for 30s",
+        set: |settings, text| put(&mut settings.config.keepalive, values::duration(text)),
+    },
+    Spec {
         name: "stop-grace",
         kind: Kind::One,
         value: "TIME",

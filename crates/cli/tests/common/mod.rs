@@ -82,8 +82,10 @@ impl Process {
 
     /// Its next line that contains `text`.
     pub(crate) fn line_with(&mut self, text: &str) -> String {
+        let end = Instant::now() + PATIENCE;
         loop {
             let line = self.line();
+            assert!(Instant::now() < end, "no line with {text:?} came: {:?}", self.seen);
             if line.contains(text) {
                 return line;
             }

@@ -30,7 +30,7 @@ mod shown;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -42,6 +42,7 @@ use tokio::task::JoinSet;
 use crate::config::{Address, Http};
 use crate::error::StartError;
 use crate::net::Shared;
+use crate::seldom::Seldom;
 use login::Logins;
 use operators::Operators;
 use patient::Patient;
@@ -116,6 +117,7 @@ impl Door {
         });
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         let mut inside = JoinSet::new();
+        let failures = Seldom::default();
         inside.spawn(samples::keep(Arc::clone(&site)));
         loop {
             // Those who come meanwhile wait in the system's line.
@@ -129,7 +131,9 @@ impl Door {
                     });
                 }
                 Err(why) => {
-                    tracing::error!("can't accept a connection on {}: {why}", self.at);
+                    if let Some(more) = failures.may_log(Instant::now()) {
+                        tracing::error!("can't accept a connection on {}: {why}{more}", self.at);
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -157,6 +161,8 @@ impl Site {
     fn readiness(&self) -> Result<(), &'static str> {
         if self.shared.service.is_halted() {
             Err("the server stops")
+        } else if !self.shared.service.is_ready() {
+            Err("nothing is granted yet: the data directory can't be written, see the log")
         } else if self.shared.stats().recovering {
             Err("nothing is granted yet: clients re-assert what they held before the restart")
         } else {

@@ -31,20 +31,26 @@ pub(crate) struct Denied(pub(crate) String);
 pub(crate) enum Operators {
     /// There are no users, but a data directory.
     Secret(SecretFile),
-    /// There is neither.
+    /// There is neither, or no room in it.
     Nobody,
     /// The server's users: to look they need to inspect everything, to act to be admin of it.
     Users(Arc<Users>),
 }
 
-const NOBODY: &str = "there are no users, and without a data directory there is no place for an \
-                      operator's secret: nobody can act here";
+const NOBODY: &str = "there are no users, and no data directory with room for an operator's \
+                      secret: nobody can act here until the server is started with one";
 
 impl Operators {
-    /// Those of a server.
-    pub(crate) fn of(users: Option<&Arc<Users>>, data: &Data) -> Result<Self, StartError> {
+    /// Those of a server. Without room in the data directory no secret is made: it would be there
+    /// without a data file, which means that the data file is lost.
+    pub(crate) fn of(
+        users: Option<&Arc<Users>>,
+        data: &Data,
+        has_room: bool,
+    ) -> Result<Self, StartError> {
         Ok(match (users, data) {
             (Some(users), _) => Self::Users(Arc::clone(users)),
+            (None, Data::Dir(dir)) if !has_room && !dir.join(FILE).exists() => Self::Nobody,
             (None, Data::Dir(dir)) => Self::Secret(SecretFile::open(dir)?),
             (None, Data::None { .. }) => Self::Nobody,
         })
@@ -156,9 +162,13 @@ fn make(path: &Path) -> io::Result<String> {
     let mut bytes = [0; 24];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut file: File = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    // Under another name first: half a secret would be refused at every later start.
+    let new = path.with_extension("secret.new");
+    let mut options = File::options();
+    let mut file: File = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     writeln!(file, "{secret}")?;
     file.sync_all()?;
+    fs::rename(&new, path)?;
     Ok(secret)
 }
 

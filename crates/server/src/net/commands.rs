@@ -29,6 +29,9 @@ impl Connection {
             }
             return;
         }
+        if !self.shared.service.is_ready() && self.must_wait(&command, work) {
+            return;
+        }
         if !self.access.is_everybody()
             && let Err(why) = self.permit(&command, work)
         {
@@ -84,6 +87,31 @@ impl Connection {
         };
         let value = reply.unwrap_or_else(Value::from);
         self.outbox.reply(&value, &mut work.dirty);
+    }
+
+    /// The server has not stored yet that it has started, since its disk is full. Whether the
+    /// command has to wait for that; then its client is told.
+    fn must_wait(&self, command: &Command, work: &mut Work) -> bool {
+        match command {
+            Command::Hello { .. }
+            | Command::Auth { .. }
+            | Command::Ping(_)
+            | Command::Echo(_)
+            | Command::Quit
+            | Command::Reset
+            | Command::Select(_)
+            | Command::CommandInfo(_)
+            | Command::Info(_)
+            | Command::Client(_) => return false,
+            // A node says it again until it is answered, and goes on by itself.
+            Command::Tell { .. } => return true,
+            _ => {}
+        }
+        let why = self.shared.service.storage_trouble();
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let text = format!("the server can't write to its data directory{why}; try again later");
+        self.outbox.reply(&Value::error(ErrorCode::Loading, text), &mut work.dirty);
+        true
     }
 
     pub(super) fn hello(&mut self, protocol: Option<Protocol>, name: Option<Bytes>) -> Reply {

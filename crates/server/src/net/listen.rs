@@ -8,7 +8,7 @@ use std::os::unix::fs::{
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockspan_tls::{ServerConfig, Stream, TlsStream};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
@@ -21,6 +21,7 @@ use super::outbox::Outbox;
 use super::strangers::Stranger;
 use crate::config::Address;
 use crate::error::StartError;
+use crate::seldom::Seldom;
 use crate::users::Place;
 
 /// An open door.
@@ -169,8 +170,9 @@ impl Listener {
     /// Lets clients in, for ever. Who is in a handshake goes when this is dropped.
     pub(crate) async fn run(self, shared: Arc<Shared>) {
         let mut greeted = JoinSet::new();
+        let failures = Seldom::default();
         loop {
-            match self.accept().await {
+            match self.accept(shared.config.keepalive).await {
                 Ok((stream, from)) => match (shared.strangers.enter(from.1), stream, &self.tls) {
                     (Ok(stranger), Stream::Tcp(stream), Some(tls)) => {
                         greeted.spawn(tls.clone().greet(
@@ -182,7 +184,9 @@ impl Listener {
                     }
                     (Ok(stranger), stream, _) => admit(&shared, stream, from, stranger),
                     (Err(why), stream, tls) => {
-                        tracing::warn!("a connection from {} is refused: {why}", from.0);
+                        if let Some(more) = shared.refusals.may_log(Instant::now()) {
+                            tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
+                        }
                         // Who expects TLS does not understand it.
                         if tls.is_none() {
                             refuse(stream, format!("-LIMIT {why}\r\n").as_bytes());
@@ -191,7 +195,10 @@ impl Listener {
                 },
                 Err(why) => {
                     // Too many open files, most likely: others may close some.
-                    tracing::error!("can't accept a connection on {}: {why}", self.address);
+                    if let Some(more) = failures.may_log(Instant::now()) {
+                        let at = &self.address;
+                        tracing::error!("can't accept a connection on {at}: {why}{more}");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -199,12 +206,12 @@ impl Listener {
         }
     }
 
-    async fn accept(&self) -> io::Result<(Stream, From)> {
+    async fn accept(&self, keepalive: Duration) -> io::Result<(Stream, From)> {
         match &self.kind {
             Kind::Tcp(listener) => {
                 let (stream, from) = listener.accept().await?;
                 // It may be gone again; then its first read says so.
-                let _ = stream.set_nodelay(true);
+                let _ = lockspan_tls::prepare(&stream, keepalive);
                 Ok((Stream::Tcp(stream), (from.to_string(), Place::Ip(from.ip()))))
             }
             Kind::Unix(listener) => {
@@ -249,7 +256,9 @@ fn admit(shared: &Arc<Shared>, stream: Stream, from: From, stranger: Stranger) {
     let max = shared.config.connections;
     if shared.peers.len() >= max {
         let (from, _) = from;
-        tracing::warn!("a connection from {from} is refused: there are {max} already");
+        if let Some(more) = shared.refusals.may_log(Instant::now()) {
+            tracing::warn!("a connection from {from} is refused: there are {max} already{more}");
+        }
         let text = format!("-LIMIT there are {max} connections, and no more are allowed\r\n");
         refuse(stream, text.as_bytes());
         return;
@@ -276,4 +285,27 @@ fn refuse(stream: Stream, text: &[u8]) {
         Stream::Unix(stream) => stream.into_std().and_then(|mut stream| stream.write(text)),
         Stream::Tls(stream) => stream.try_write(text),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt;
+
+    #[tokio::test]
+    async fn service_f49_who_is_let_in_is_asked_whether_it_is_still_there() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let (listener, _) = bind(&address, None).await.expect("a free port");
+        let Address::Tcp(at) = listener.address else { panic!("no TCP") };
+        let _client = TcpStream::connect(at).await.expect("it listens");
+        let keepalive = Duration::from_secs(7);
+        let (stream, _) = listener.accept(keepalive).await.expect("a client");
+        let Stream::Tcp(stream) = stream else { panic!("no TCP") };
+        assert!(sockopt::socket_keepalive(&stream).expect("read"));
+        assert!(sockopt::tcp_nodelay(&stream).expect("read"));
+        assert_eq!(sockopt::tcp_keepidle(&stream).expect("read"), keepalive);
+        assert_eq!(sockopt::tcp_keepintvl(&stream).expect("read"), Duration::from_secs(10));
+        assert_eq!(sockopt::tcp_keepcnt(&stream).expect("read"), 3);
+        assert_eq!(sockopt::tcp_user_timeout(&stream).expect("read"), 37_000);
+    }
 }

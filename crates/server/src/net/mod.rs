@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::config::{Address, Config};
+use crate::seldom::Seldom;
 use crate::service::Service;
 use crate::stats::Stats;
 use crate::users::Users;
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) strangers: Arc<Strangers>,
     /// Those who may log in; none: whoever connects may do everything.
     pub(crate) users: Option<Arc<Users>>,
+    /// Connections that are refused, for the log.
+    pub(crate) refusals: Seldom,
     pub(crate) vigil: Option<Vigil>,
     /// Where the server listens.
     pub(crate) addresses: Vec<Address>,

@@ -252,6 +252,9 @@ impl Service {
                 for group in groups.iter() {
                     self.epochs[usize::from(group.0)].store(term.epoch.number(), Ordering::Release);
                 }
+                if !self.is_ready() && self.serves_all() {
+                    self.ready.store(true, Ordering::Release);
+                }
                 tracing::debug!(
                     "{} of {groups} has begun; {listed_count} sessions may re-assert",
                     term.epoch

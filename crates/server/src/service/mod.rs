@@ -111,7 +111,9 @@ pub(crate) struct Service {
     orphans: AtomicUsize,
     /// Nothing is decided any more.
     halted: AtomicBool,
-    /// A term has begun.
+    /// Every group has been served once: the start is over.
+    ready: AtomicBool,
+    /// A term has begun, or it could not be stored that it does.
     pub(crate) began: Notify,
     pub(crate) limits: Limits,
     /// How many sessions a user may open.
@@ -148,6 +150,7 @@ impl Service {
             rings_earlier: Notify::new(),
             orphans: AtomicUsize::new(0),
             halted: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
             began: Notify::new(),
             limits,
             sessions_per_user: usize::MAX,
@@ -164,6 +167,17 @@ impl Service {
 
     pub(crate) fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Acquire)
+    }
+
+    /// Whether every group has been served: before that, no message about sessions or records is
+    /// looked at.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Why nothing can be stored at the moment, if so.
+    pub(crate) fn storage_trouble(&self) -> Option<String> {
+        self.storage.trouble()
     }
 
     /// The writer of the data file ends.
@@ -296,6 +310,7 @@ impl Service {
             bytes_in: self.meters.bytes_in.get(),
             connections_total: self.meters.connections_total.get(),
             sessions: crate::lock(&self.desk).registry.len() as u64,
+            recovering: !self.is_ready(),
             ..Stats::default()
         };
         for shard in &self.shards {

@@ -1,18 +1,35 @@
 //! What outlives a run: the epoch of each group, and the sessions. Nothing per grant.
 //!
-//! With a data directory a thread of its own writes what comes, as much as is there in one commit,
+//! With a data directory a thread of its own writes what comes, as much as is there in one batch,
 //! and says so when it is durable. If only processes of this machine can reach the server, its
-//! sessions are in a log instead, which is written at once, see `log`. Without a directory
-//! everything counts as durable at once, and the beginning of a run makes up for it, see
+//! sessions are written at once instead, by whoever changes them, and not synced. Without a
+//! directory everything counts as durable at once, and the beginning of a run makes up for it, see
 //! [`Saved::nothing`].
+//!
+//! | module | job |
+//! |---|---|
+//! | `dir` | the directory, and which files in it belong together |
+//! | `line` | one line of the data file, with its checksum |
+//! | `past` | what a file says of the last run, and whether that is all |
+//! | `log` | the open file |
+//! | `owners` | whose the sessions are |
+//!
+//! # Invariant
+//!
+//! A change that was acknowledged is known to every later start, or that start knows that something
+//! is missing: then it waits for the longest lease that any session may have had, or refuses.
 
-mod file;
+#[cfg(test)]
+mod damage;
+mod dir;
+mod line;
 mod log;
 mod owners;
+mod past;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -23,9 +40,10 @@ use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
 
 use crate::error::StartError;
-use file::DataFile;
-use log::{Log, Past};
+use dir::{Dir, Lock};
+use log::Log;
 pub(crate) use owners::Owners;
+use past::Past;
 
 /// What a run begins with.
 #[derive(Debug)]
@@ -67,11 +85,16 @@ pub(crate) enum Storage {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Sender<Job>,
+    /// The log, if everybody may write to it.
     log: Option<Arc<Mutex<Logged>>>,
     owners: Owners,
+    trouble: Trouble,
 }
 
-/// A log that everybody writes to.
+/// Why nothing can be written at the moment.
+type Trouble = Arc<Mutex<Option<String>>>;
+
+/// A log, and what was not told of it yet.
 #[derive(Debug)]
 struct Logged {
     log: Log,
@@ -86,7 +109,7 @@ impl Logged {
     /// Whether it is written.
     fn put(&mut self, what: &Store) -> bool {
         if self.late == 0 && !self.ended && !matches!(what, Store::Epoch(_)) {
-            match self.log.write([what]) {
+            match self.log.write(std::slice::from_ref(what)) {
                 Ok(()) => return true,
                 Err(why) => {
                     tracing::error!("can't write {}: {why}", self.log.path().display());
@@ -97,15 +120,9 @@ impl Logged {
         false
     }
 
-    /// Writes what is late.
-    fn catch_up(&mut self, batch: &[Store]) -> io::Result<()> {
-        let sessions = batch.iter().filter(|what| !matches!(what, Store::Epoch(_)));
-        self.log.write(sessions)
-    }
-
-    /// So much of it was told.
+    /// So much of it was told. What only the thread writes was never counted.
     fn told(&mut self, count: usize) {
-        self.late -= count;
+        self.late = self.late.saturating_sub(count);
     }
 
     fn end(&mut self) {
@@ -151,6 +168,14 @@ impl Storage {
         }
     }
 
+    /// Why nothing can be written at the moment, if so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::File(writer) => crate::lock(&writer.trouble).clone(),
+            Self::Memory => None,
+        }
+    }
+
     /// The writer ends when it has written what was put before.
     pub(crate) fn end(&self) {
         if let Self::File(writer) = self {
@@ -162,9 +187,12 @@ impl Storage {
 /// A data file that was read, and is about to be written.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    file: DataFile,
-    log: Option<Arc<Mutex<Logged>>>,
+    lock: Lock,
+    log: Arc<Mutex<Logged>>,
     jobs: Receiver<Job>,
+    trouble: Trouble,
+    /// The file could be made. Otherwise the disk is full, and the thread tries again.
+    pub(crate) is_made: bool,
 }
 
 /// How a data directory is used.
@@ -178,53 +206,73 @@ pub(crate) struct Use {
     pub(crate) phantom: SessionId,
 }
 
+/// The machine's present boot, if the system names it.
+fn boot() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let name = name.trim();
+    let is_plain = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    (name.len() >= 32 && name.bytes().all(is_plain)).then(|| name.to_owned())
+}
+
 /// Opens the file in this directory, or makes it.
 pub(crate) fn open(dir: &Path, how: Use) -> Result<(Opened, Storage, Saved), StartError> {
-    let (mut file, mut saved, logged) = DataFile::open(dir)?;
-    let owners = file.owners();
-    let boot = log::boot();
-    if let Some(longest) = logged {
-        let damaged = |(path, why)| StartError::DamagedSessions { path, why };
-        saved.sessions = match log::read(dir, boot.as_deref(), &owners).map_err(damaged)? {
-            Past::Known(sessions) => sessions,
-            Past::Unknown => {
-                tracing::warn!(
-                    "the machine was restarted while the server ran, or the file with its \
-                     sessions is gone: nothing is granted for {:?}, until every lease of then \
-                     is over",
-                    longest + lockspan_protocol::margin(longest)
-                );
-                Saved::nothing(false, longest, how.phantom).sessions
-            }
-        };
-    }
-    let failed = |path: &Path, why| StartError::Data { path: path.to_owned(), why };
-    let log = match boot.filter(|_| how.one_machine) {
-        Some(boot) => {
-            // First the log, then the word that it counts.
-            let log = Log::make(dir, &boot, &saved.sessions, owners.clone());
-            let log = log.map_err(|why| failed(dir, why))?;
-            let leases = saved.sessions.iter().map(|one| one.ttl);
-            let longest = leases.chain([how.longest]).max();
-            if longest != logged {
-                file.log_begins(longest.unwrap_or_default())
-                    .map_err(|why| failed(file.path(), io::Error::other(why)))?;
-            }
-            Some(Arc::new(Mutex::new(Logged { log, late: 0, ended: false })))
-        }
-        None => {
-            if logged.is_some() {
-                let sessions: Vec<_> = saved.sessions.iter().map(log::store_of).collect();
-                file.log_ends(&sessions)
-                    .map_err(|why| failed(file.path(), io::Error::other(why)))?;
-                log::remove(dir);
-            }
-            None
-        }
+    let (dir, lock) = Dir::take(dir)?;
+    let (boot, owners) = (boot(), Owners::default());
+    let saved = match dir.read()? {
+        Some(bytes) => saved(&dir, &bytes, boot.as_deref(), how, &owners)?,
+        None => Saved { epoch: Epoch::NONE, sessions: Vec::new() },
     };
+    let path = dir.data();
+    let leases = saved.sessions.iter().map(|one| one.ttl);
+    let longest = leases.chain([how.longest]).max().unwrap_or_default();
+    let boot = boot.filter(|_| how.one_machine);
+    let at_once = boot.is_some();
+    let mut log = Log::new(dir, boot, longest, saved.epoch, &saved.sessions, owners.clone());
+    let trouble = Trouble::default();
+    let made = log.make(0);
+    let is_made = made.is_ok();
+    match made {
+        Err(why) if dir::is_full(&why) => {
+            tracing::error!("can't write {}: {why}; trying again", path.display());
+            *crate::lock(&trouble) = Some(why.to_string());
+        }
+        made => made.map_err(|why| StartError::Data { path, why })?,
+    }
+    let log = Arc::new(Mutex::new(Logged { log, late: 0, ended: false }));
     let (queue, jobs) = mpsc::channel();
-    let writer = Writer { queue, log: log.clone(), owners };
-    Ok((Opened { file, log, jobs }, Storage::File(writer), saved))
+    let shared_log = at_once.then(|| Arc::clone(&log));
+    let writer = Writer { queue, log: shared_log, owners, trouble: Arc::clone(&trouble) };
+    Ok((Opened { lock, log, jobs, trouble, is_made }, Storage::File(writer), saved))
+}
+
+/// What a run begins with if this is the data file.
+fn saved(
+    dir: &Dir,
+    bytes: &[u8],
+    boot: Option<&str>,
+    how: Use,
+    owners: &Owners,
+) -> Result<Saved, StartError> {
+    let path = dir.data();
+    let found = past::read(bytes, boot, owners)
+        .map_err(|why| StartError::Damaged { path: path.clone(), why })?;
+    if let Some(why) = found.repaired {
+        tracing::warn!("{}: {why}; the other one is whole, and nothing is lost", path.display());
+    }
+    let epoch = found.epoch;
+    Ok(match found.past {
+        Past::Known(sessions) => Saved { epoch, sessions },
+        Past::Unknown(why) => {
+            let longest = found.longest;
+            tracing::warn!(
+                "{}: {why}; it is not known which leases were given, so nothing is granted for \
+                 {:?}, until every one of them is over",
+                path.display(),
+                longest + lockspan_protocol::margin(longest)
+            );
+            Saved { epoch, ..Saved::nothing(false, longest, how.phantom) }
+        }
+    })
 }
 
 /// Puts a job to the others; whether it is the end.
@@ -237,54 +285,57 @@ fn take_in(job: Job, ids: &mut Vec<StoreId>, batch: &mut Vec<Store>) -> bool {
 
 impl Opened {
     /// Writes, until [`Storage::end`]. The directory is free for others when the thread has ended.
+    /// `stored` is told what is durable, and `failed` is called after each attempt that was none.
     pub(crate) fn start(
         self,
         stored: impl Fn(Vec<StoreId>) + Send + 'static,
+        failed: impl Fn() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
-        let Self { mut file, log, jobs } = self;
         thread::Builder::new().name("lockspan-store".to_owned()).spawn(move || {
-            while let Ok(first) = jobs.recv() {
-                let (mut ids, mut batch) = (Vec::new(), Vec::new());
-                let mut all = [first].into_iter().chain(jobs.try_iter());
-                let ends = all.any(|job| take_in(job, &mut ids, &mut batch));
-                while !batch.is_empty()
-                    && let Err(why) = write(&mut file, log.as_deref(), &batch)
-                {
-                    // Nobody is told that it is durable before it is, so nothing goes wrong but
-                    // that sessions don't open or end.
-                    tracing::error!("can't write {}: {why}; trying again", file.path().display());
-                    if ends || jobs.try_iter().any(|job| take_in(job, &mut ids, &mut batch)) {
-                        return;
-                    }
-                    thread::sleep(Duration::from_millis(500));
-                    file.open_again();
-                }
-                stored(ids);
-                if let Some(log) = &log {
-                    crate::lock(log).told(batch.len());
-                }
-                if ends {
-                    if let Some(log) = &log {
-                        crate::lock(log).end();
-                    }
+            self.run(stored, failed);
+            // Nobody else writes either when others may use the directory.
+            crate::lock(&self.log).ended = true;
+            drop(self.lock);
+        })
+    }
+
+    fn run(&self, stored: impl Fn(Vec<StoreId>), failed: impl Fn()) {
+        let Self { log, jobs, trouble, .. } = self;
+        while let Ok(first) = jobs.recv() {
+            let (mut ids, mut batch) = (Vec::new(), Vec::new());
+            let mut all = [first].into_iter().chain(jobs.try_iter());
+            let ends = all.any(|job| take_in(job, &mut ids, &mut batch));
+            while !batch.is_empty()
+                && let Err((path, why)) = write(log, &batch)
+            {
+                // Nobody is told that it is durable before it is, so nothing goes wrong but that
+                // sessions don't open or end.
+                tracing::error!("can't write {}: {why}; trying again", path.display());
+                *crate::lock(trouble) = Some(why.to_string());
+                failed();
+                if ends || jobs.try_iter().any(|job| take_in(job, &mut ids, &mut batch)) {
                     return;
                 }
+                thread::sleep(AGAIN);
             }
-        })
+            if !batch.is_empty() && crate::lock(trouble).take().is_some() {
+                tracing::info!("the data file can be written again");
+            }
+            stored(ids);
+            crate::lock(log).told(batch.len());
+            if ends {
+                crate::lock(log).end();
+                return;
+            }
+        }
     }
 }
 
+/// The pause after an attempt to write that failed.
+const AGAIN: Duration = Duration::from_millis(500);
+
 /// Writes all of it, perhaps not for the first time.
-fn write(
-    file: &mut DataFile,
-    log: Option<&Mutex<Logged>>,
-    batch: &[Store],
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    let Some(log) = log else { return file.write(batch) };
-    let epochs = batch.iter().filter(|what| matches!(what, Store::Epoch(_)));
-    let epochs: Vec<_> = epochs.cloned().collect();
-    if !epochs.is_empty() {
-        file.write(&epochs)?;
-    }
-    Ok(crate::lock(log).catch_up(batch)?)
+fn write(log: &Mutex<Logged>, batch: &[Store]) -> Result<(), (PathBuf, io::Error)> {
+    let log = &mut crate::lock(log).log;
+    log.write(batch).map_err(|why| (log.path(), why))
 }

@@ -20,6 +20,10 @@ impl Owners {
         crate::lock(&self.0).get(&session).cloned()
     }
 
+    pub(super) fn remove(&self, session: SessionId) {
+        crate::lock(&self.0).remove(&session);
+    }
+
     /// This is written: who is forgotten there is forgotten here.
     pub(super) fn written<'a>(&self, batch: impl IntoIterator<Item = &'a Store>) {
         let mut all = crate::lock(&self.0);

@@ -286,7 +286,7 @@ async fn without_a_data_directory_a_start_waits_for_the_longest_lease() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_loss_of_power_nobody_re_asserts_and_tokens_still_rise() {
+async fn service_f46_after_damage_nobody_re_asserts_and_tokens_still_rise() {
     let dir = tempfile::tempdir().expect("a directory");
     let protocol = Limits { ttl_max: Duration::from_secs(1), ..Limits::default() };
     let on = || Config { protocol: protocol.clone(), ..on_socket(dir.path()) };
@@ -295,13 +295,15 @@ async fn after_a_loss_of_power_nobody_re_asserts_and_tokens_still_rise() {
     let gone = node.open_native_for(1, Duration::from_secs(1)).await;
     let token = hold(&mut node, gone, "a:1", 1).await;
     server.stop().await;
-    // As if the machine had been restarted while the server ran: another life, and no end.
-    let log = dir.path().join("lockspan.sessions");
-    let text = std::fs::read_to_string(&log).expect("there");
-    let (_, rest) = text.split_once('\n').expect("a first line");
-    let rest = rest.strip_suffix("end\n").expect("an end");
-    let first = "lockspan sessions 1 00000000-0000-0000-0000-000000000000";
-    std::fs::write(&log, format!("{first}\n{rest}")).expect("written");
+    // The line of the session is damaged in both copies.
+    let file = dir.path().join("lockspan.data");
+    let mut bytes = std::fs::read(&file).expect("there");
+    let half = bytes.len() / 2;
+    for copy in bytes.chunks_mut(half) {
+        let open = copy.windows(5).position(|part| part == b" open").expect("a session");
+        copy[open + 3] ^= 1;
+    }
+    std::fs::write(&file, bytes).expect("written");
 
     let server = start(on()).await;
     let mut node = Client::new(&server).await;
@@ -342,10 +344,10 @@ async fn two_servers_do_not_share_a_data_directory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_data_file_that_is_not_ours_is_an_error() {
     let dir = tempfile::tempdir().expect("a directory");
-    std::fs::write(dir.path().join("lockspan.redb"), b"not a database").expect("written");
+    std::fs::write(dir.path().join("lockspan.data"), b"not a data file").expect("written");
     let why = within(Server::start(on(dir.path()))).await.expect_err("it is foreign");
     assert!(matches!(why, StartError::Damaged { .. }), "{why}");
-    assert!(why.to_string().contains("lockspan.redb"), "{why}");
+    assert!(why.to_string().contains("lockspan.data"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
