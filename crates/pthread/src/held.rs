@@ -458,12 +458,24 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let lock = ((state >> 33) % 50 + 1) as usize * 64;
             let mode = if state & (1 << 20) == 0 { Mode::Write } else { Mode::Read(3) };
-            assert_eq!(at(lock).mode(), held.get(&lock).copied());
-            if held.remove(&lock).is_some() {
-                at(lock).forget();
-            } else {
-                at(lock).add(mode, false);
-                held.insert(lock, mode);
+            // The short way where it is open, the long one otherwise and now and then.
+            let short = state & (1 << 21) == 0;
+            let known = self::held(lock).and_then(Place::mode);
+            assert_eq!(known, held.get(&lock).copied());
+            match (last_is(lock), last_for(lock)) {
+                (Some((last, mode)), _) if short => {
+                    assert_eq!(held.remove(&lock), Some(mode));
+                    last.forget();
+                }
+                (_, Some(last)) if short => {
+                    assert_eq!(held.insert(lock, mode), None);
+                    last.add(lock, mode);
+                }
+                _ if held.remove(&lock).is_some() => at(lock).forget(),
+                _ => {
+                    at(lock).add(mode, false);
+                    held.insert(lock, mode);
+                }
             }
         }
         held.into_keys().for_each(|lock| at(lock).forget());
