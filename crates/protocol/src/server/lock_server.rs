@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::graph::{Victim, WaitGraph};
-use super::registry::{Registry, RegistryOutput, SessionView, ToTables};
+use super::registry::{Recovering, Registry, RegistryOutput, SessionView, ToTables};
 use super::table::{LockTable, TableInput, TableOutput};
 use super::{Input, Output};
 use crate::bugs::Bug;
@@ -280,6 +280,12 @@ impl LockServer {
     #[must_use]
     pub fn is_recovering(&self) -> bool {
         self.tables.iter().any(LockTable::is_recovering)
+    }
+
+    /// For which sessions it waits, and until when; none if it does not recover.
+    #[must_use]
+    pub fn recovering(&self) -> Option<Recovering> {
+        self.registry.recovering()
     }
 
     /// Whether nobody waits for or is reported to hold anything, as far as owners are named.

@@ -117,6 +117,15 @@ pub struct SessionView {
     pub last: bool,
 }
 
+/// A recovery that has not ended: nothing is granted in its terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovering {
+    /// When it ends at the latest: the last of the leases below, as it stands now.
+    pub until: Tick,
+    /// The sessions that have yet to re-assert what they had, by their ids.
+    pub waiting_for: Vec<SessionId>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Listed,
@@ -154,6 +163,8 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
+    /// The sessions whose `unrecovered` is above 0.
+    unrecovered: BTreeSet<SessionId>,
     /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
     ended: VecDeque<(Tick, SessionId)>,
     ended_ids: BTreeSet<SessionId>,
@@ -175,6 +186,7 @@ impl Registry {
             shards,
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
+            unrecovered: BTreeSet::new(),
             ended: VecDeque::new(),
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
@@ -240,6 +252,15 @@ impl Registry {
     pub fn lease_end(&self, session: SessionId) -> Option<Tick> {
         let known = self.sessions.get(&session);
         known.filter(|known| known.state == State::Open).map(|known| known.until)
+    }
+
+    /// For which sessions the terms of this server wait, and until when; none if they wait for
+    /// nobody. Takes as long as there are such sessions, and no time if there are none.
+    #[must_use]
+    pub fn recovering(&self) -> Option<Recovering> {
+        let known = |id| self.sessions.get(id).map(|session| session.until);
+        let until = self.unrecovered.iter().filter_map(known).max()?;
+        Some(Recovering { until, waiting_for: self.unrecovered.iter().copied().collect() })
     }
 
     /// What is served now.
@@ -432,6 +453,7 @@ impl Registry {
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
                 self.sessions.remove(&session);
+                self.unrecovered.remove(&session);
                 self.remember_ended(now, session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
                 out.push_back(RegistryOutput::Out(Output::Ended { session }));
@@ -457,18 +479,25 @@ impl Registry {
 
     /// A listed session has re-asserted all it had in one term.
     pub fn recovered(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        self.one_term_less(id);
+        let session = self.sessions.get(&id);
+        if session.is_some_and(|it| it.unrecovered == 0 && it.state == State::Former) {
+            self.end(id, out);
+        }
+    }
+
+    fn one_term_less(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 && session.state == State::Former {
-            self.end(id, out);
+        if session.unrecovered == 0 {
+            self.unrecovered.remove(&id);
         }
     }
 
     /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
     /// it. So its entry is not deleted before its lease is over.
     pub fn dropped(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unrecovered = session.unrecovered.saturating_sub(1);
+        self.one_term_less(id);
     }
 
     /// No session that is open now is extended any more: these groups are left, it may have
@@ -550,6 +579,9 @@ impl Registry {
             }
             session.unrecovered += count;
             session.is_last |= one.last;
+            if count > 0 {
+                self.unrecovered.insert(one.session);
+            }
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);
                 out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));

@@ -110,6 +110,27 @@ fn a_listed_session_that_stays_away_is_waited_for_until_its_lease_is_over() {
 }
 
 #[test]
+fn a_server_that_recovers_says_for_whom_it_waits_and_until_when() {
+    let mut s = restarted();
+    let grace = TTL + crate::limits::margin(TTL);
+    let begun = s.now;
+    let waits = s.server.recovering().expect("two have yet to re-assert");
+    assert_eq!((waits.until, waits.waiting_for), (begun + grace, vec![A, B]));
+    s.reasserted(A, A, "x", &[]);
+    s.wait(TTL / 2);
+    s.keep_alive(A, 1);
+    let waits = s.server.recovering().expect("B has yet to re-assert");
+    assert_eq!((waits.until, waits.waiting_for), (begun + grace, vec![B]), "A is not waited for");
+    s.keep_alive(A, 2);
+    s.wait(TTL / 2);
+    s.keep_alive(A, 3);
+    s.wait(grace - TTL);
+    assert_eq!(s.server.recovering(), None, "the lease of B is over");
+    assert!(!s.server.is_recovering());
+    assert_eq!(Scene::new(Handoff::Direct).server.recovering(), None);
+}
+
+#[test]
 fn the_order_of_waiters_survives_by_their_tickets() {
     let above = Epoch::new(E1).unwrap();
     let list = [A, B, C, D].map(|session| listed(session, true)).to_vec();
