@@ -201,6 +201,7 @@ impl LockServer {
             TableOutput::Recovered { former } => {
                 self.registry.recovered(former, &mut self.from_registry);
             }
+            TableOutput::Progress { session } => self.registry.progressed(session),
             TableOutput::Dropped { former } => self.registry.dropped(former),
             TableOutput::Fact(fact) => {
                 for Victim { session, seq, record, cycle } in self.graph.handle(fact) {
@@ -320,7 +321,9 @@ fn group_of(message: &ToServer) -> Option<Group> {
         | ToServer::Cancel { record, .. }
         | ToServer::Report { record, .. }
         | ToServer::Reassert { record, .. } => Some(record.group()),
-        ToServer::Reasserted { groups, .. } => groups.iter().next(),
+        ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
+            groups.iter().next()
+        }
         ToServer::Open { .. } | ToServer::KeepAlive { .. } | ToServer::Close => None,
     }
 }
@@ -341,7 +344,8 @@ pub fn reply_to(message: &ToServer, refusal: &Refusal) -> Option<ToNode> {
             Some(ToNode::Unlisted { term: Term { groups, epoch: *epoch }, former: *former })
         }
         (
-            ToServer::Reasserted { groups, epoch, former, .. },
+            ToServer::Page { groups, epoch, former, .. }
+            | ToServer::Reasserted { groups, epoch, former, .. },
             Refusal::Reassert(ReassertRefusal::NotListed | ReassertRefusal::Claimed),
         ) => {
             let term = Term { groups: *groups, epoch: *epoch };

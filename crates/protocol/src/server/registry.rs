@@ -7,7 +7,7 @@
 //! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
-//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart, not more | re-assert |
+//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart; R5 | re-assert |
 //! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
 //! | Former | yes, another server's | the same | be spoken for |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
@@ -19,6 +19,9 @@
 //! - **R3** a term's epoch is durable before it begins.
 //! - **R4** a session that was open when groups were left is marked in the store before
 //!   [`Output::Left`], and is never extended again.
+//! - **R5** a session that has yet to re-assert is extended only if a page of its re-assertions was
+//!   heard since it was extended last, and never beyond [`RECOVERY_LEASES`] leases from the
+//!   beginning of the term: so it can't hold up the others for longer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -27,7 +30,7 @@ use std::time::Duration;
 use super::{Listed, Output, Store};
 use crate::bugs::Bug;
 use crate::ids::{SessionId, StoreId};
-use crate::limits::{Limits, margin};
+use crate::limits::{Limits, RECOVERY_LEASES, margin};
 use crate::messages::{Handoff, Term, ToNode};
 use crate::refusal::{SessionRefusal, TermRefusal};
 use crate::slot::GroupSet;
@@ -80,12 +83,26 @@ struct Session {
     is_last: bool,
     /// It is a session with this server.
     is_own: bool,
+    /// A page of its re-assertions was heard since its last keep-alive.
+    has_progressed: bool,
+    /// While it has yet to re-assert, its lease is not extended beyond this.
+    recover_by: Tick,
 }
 
 impl Session {
     fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
         let is_own = state != State::Former;
-        Self { ttl, handoff, state, until, unrecovered: 0, is_last: false, is_own }
+        Self {
+            ttl,
+            handoff,
+            state,
+            until,
+            unrecovered: 0,
+            is_last: false,
+            is_own,
+            has_progressed: false,
+            recover_by: until,
+        }
     }
 
     /// When its lease ends if a term begins that lists it, of which all that is known is that it
@@ -331,13 +348,13 @@ impl Registry {
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
-        let session = &self.sessions[&id];
-        if session.unrecovered > 0 {
+        if self.sessions[&id].unrecovered > 0 && !self.may_extend(now, id) {
             for term in self.terms.clone() {
                 self.send(id, ToNode::Serving(term), out);
             }
             return Ok(());
         }
+        let session = &self.sessions[&id];
         if session.is_last {
             return Ok(());
         }
@@ -345,6 +362,20 @@ impl Registry {
         self.set_lease(id, until);
         self.send(id, ToNode::Alive { number }, out);
         Ok(())
+    }
+
+    /// R5: whether a session that has yet to re-assert is extended. A page may count once.
+    fn may_extend(&mut self, now: Tick, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        let is_in_time = now + session.ttl <= session.recover_by;
+        std::mem::take(&mut session.has_progressed) && is_in_time
+    }
+
+    /// A page of the session's re-assertions was heard.
+    pub fn progressed(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.has_progressed = true;
+        }
     }
 
     /// A node ends its session: its records may go on at once, since it says so itself.
@@ -576,6 +607,10 @@ impl Registry {
                 // What is listed is durable, whether its node has heard so or not.
                 State::Opening | State::Listed => session.state = State::Open,
                 State::Open | State::Former => {}
+            }
+            if session.unrecovered == 0 {
+                session.recover_by = now + (one.ttl + margin(one.ttl)) * RECOVERY_LEASES;
+                session.has_progressed = false;
             }
             session.unrecovered += count;
             session.is_last |= one.last;

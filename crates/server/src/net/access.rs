@@ -219,7 +219,9 @@ impl Connection {
                     known.check_epoch(service, record, *epoch, Some(claim))?;
                     self.check_former(Some(*former))?;
                 }
-                ToServer::Reasserted { former, .. } => self.check_former(Some(*former))?,
+                ToServer::Page { former, .. } | ToServer::Reasserted { former, .. } => {
+                    self.check_former(Some(*former))?;
+                }
                 _ => {}
             },
             _ => {}
@@ -282,7 +284,9 @@ fn sessions_of(command: &Command) -> Vec<SessionId> {
             former.iter().copied().chain([*session]).collect()
         }
         Command::Tell { session, message } => match message {
-            ToServer::Reassert { former, .. } | ToServer::Reasserted { former, .. } => {
+            ToServer::Reassert { former, .. }
+            | ToServer::Page { former, .. }
+            | ToServer::Reasserted { former, .. } => {
                 vec![*session, *former]
             }
             _ => vec![*session],

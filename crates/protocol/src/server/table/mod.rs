@@ -40,9 +40,11 @@
 //! | T4 | the same, of what goes on | what is wanted of it is said again |
 //! | T5 | session ended | all its claims are over; *schedule* each record |
 //! | T6 | alarm | late reservations go to the end of the line; revokes are sent again; *schedule* |
+//! | T6 | alarm | that grants are void is said again, where no node has answered |
 //! | T7 | re-assertion | a claim of an earlier term is there again |
 //! | T8 | end of the grace | *schedule* each record with a line |
 
+mod lost;
 mod recovery;
 mod release;
 mod schedule;
@@ -69,7 +71,8 @@ use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
-use recovery::{Grace, Total};
+use lost::Voids;
+use recovery::{Grace, Page, Total};
 pub use view::{ClaimView, RecordState, RecordView};
 
 /// What happens to a table.
@@ -136,6 +139,11 @@ pub enum TableOutput {
         /// The listed one.
         former: SessionId,
     },
+    /// A session that re-asserts has told a page of it: it lives.
+    Progress {
+        /// The one that speaks.
+        session: SessionId,
+    },
     /// A term is left before this listed session has re-asserted there.
     Dropped {
         /// The listed one.
@@ -172,6 +180,7 @@ pub struct LockTable {
     /// order of setting is the order of ringing; what is not needed any more is passed over.
     resends: VecDeque<(Tick, RecordIx)>,
     reserves: VecDeque<(Tick, RecordIx)>,
+    voids: Voids,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
     watch: Watch,
@@ -237,6 +246,7 @@ impl LockTable {
             counts: Box::new([0; GROUPS]),
             resends: VecDeque::new(),
             reserves: VecDeque::new(),
+            voids: Voids::default(),
             answering: ClaimIx::NONE,
             watch: Watch::default(),
         }
@@ -290,7 +300,7 @@ impl LockTable {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
         let fronts = [self.resends.front(), self.reserves.front()];
-        fronts.into_iter().flatten().map(|&(tick, _)| tick).min()
+        fronts.into_iter().flatten().map(|&(tick, _)| tick).chain(self.voids.at).min()
     }
 
     fn message(
@@ -340,6 +350,11 @@ impl LockTable {
             ToServer::Reassert { record, epoch, former, seq, mode, claim } => self
                 .reassert(by, record, epoch, former, (seq, mode, claim), now, out)
                 .map_err(Refusal::Reassert),
+            ToServer::Page { groups, epoch, former, first, last, count, sum } => {
+                let page = Page { first, last, total: Total { count, sum } };
+                self.told_page(now, by, Term { groups, epoch }, former, page, out)
+                    .map_err(Refusal::Reassert)
+            }
             ToServer::Reasserted { groups, epoch, former, count, sum } => self
                 .reasserted(now, by, Term { groups, epoch }, former, Total { count, sum }, out)
                 .map_err(Refusal::Reassert),
@@ -416,6 +431,7 @@ impl LockTable {
         self.check_new(by, found, own, &wish)?;
 
         self.sessions[by.key()].window.mark(wish.seq);
+        self.void_is_known(by, &record, wish.seq);
         if wish.upgrade
             && let Some(ix) = found
         {
