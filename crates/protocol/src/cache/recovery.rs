@@ -295,9 +295,10 @@ impl LockCache {
         // Only at the first time can anything rest on another's lease; see above.
         let former = self.former(server, term, heard.before).filter(|_| heard.is_new);
         self.recover(now, server, term, former.unwrap_or(server), out);
-        for record in self.records.which_in(term.groups, |_, entry| {
-            entry.asked.is_some_and(|ask| ask.place.is_none())
-        }) {
+        for record in self
+            .records
+            .which_in(term.groups, |_, entry| entry.asked.is_some_and(|ask| ask.place.is_none()))
+        {
             self.acquire(now, &record, out);
         }
         self.advance_in(now, term.groups, out);
@@ -520,9 +521,8 @@ impl LockCache {
             }
             let claims = std::mem::take(&mut old.claims);
             let mut void = old.clone();
-            (void.claims, old.claims) = claims
-                .into_iter()
-                .partition(|claim| term.groups.contains(claim.record.group()));
+            (void.claims, old.claims) =
+                claims.into_iter().partition(|claim| term.groups.contains(claim.record.group()));
             let key = self.config.first_session.0;
             void.index = Index::of(&void.claims, key);
             old.index = Index::of(&old.claims, key);

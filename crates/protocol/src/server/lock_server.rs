@@ -321,9 +321,7 @@ fn group_of(message: &ToServer) -> Option<Group> {
         | ToServer::Cancel { record, .. }
         | ToServer::Report { record, .. }
         | ToServer::Reassert { record, .. } => Some(record.group()),
-        ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
-            groups.iter().next()
-        }
+        ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => groups.iter().next(),
         ToServer::Open { .. } | ToServer::KeepAlive { .. } | ToServer::Close => None,
     }
 }

@@ -195,10 +195,12 @@ impl Service {
                 record.group()
             }
             ToServer::Report { record, .. } => record.group(),
-            ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => match groups.iter().next() {
-                Some(group) => group,
-                None => return Ok(()),
-            },
+            ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
+                match groups.iter().next() {
+                    Some(group) => group,
+                    None => return Ok(()),
+                }
+            }
             _ => return Ok(()),
         };
         let session = seat.id;

@@ -433,7 +433,11 @@ fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
             (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
             (3000, Input::Connected { server: ServerId(1) }, "1/100 alive 1"),
             (3100, alive(1), "lease 1 11100"),
-            (3200, Input::Connected { server: ServerId(2) }, &format!("2/101 alive 1\n{MOVE_ASKED}")),
+            (
+                3200,
+                Input::Connected { server: ServerId(2) },
+                &format!("2/101 alive 1\n{MOVE_ASKED}"),
+            ),
             (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
             (
                 8100,

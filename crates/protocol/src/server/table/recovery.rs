@@ -401,8 +401,7 @@ impl LockTable {
         pending.by = Some(by);
         let whole = pending.has_page(&page);
         if whole && is_all {
-            pending.total =
-                Some(Total { count: pending.received.len() as u32, sum: pending.sum });
+            pending.total = Some(Total { count: pending.received.len() as u32, sum: pending.sum });
         }
         let first = page.first;
         self.send(by, ToNode::Heard { term, former, first, whole }, out);
