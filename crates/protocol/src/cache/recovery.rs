@@ -17,7 +17,8 @@
 //! | heard | the server has all of it; it is not told again in this term | – |
 //!
 //! - **P1** A page is told once, and again only if the server answers that it does not have all of
-//!   it. If there is no answer, or after the connection was broken, the *question* is sent again.
+//!   it, and then at most once in [`Config::resend`](super::Config::resend). If there is no answer,
+//!   or after the connection was broken, the *question* is sent again.
 //! - **P2** To one server, at most a window of pages is under way, or one of each recovery.
 //! - **P3** [`ToServer::Reasserted`] counts the whole snapshot. It follows the last page, and is said
 //!   again until the server has answered [`ToNode::Recovered`](crate::ToNode::Recovered).
@@ -86,12 +87,22 @@ pub(super) struct Recovery {
     pages: Vec<(Seq, Seq)>,
     /// The first so many pages were sent.
     sent: usize,
-    /// Those of them that are under way, and when the question about each is sent again.
-    under_way: BTreeMap<usize, Tick>,
+    /// Those of them that are under way.
+    under_way: BTreeMap<usize, UnderWay>,
     /// When the end is said again, once every page is heard.
     end_at: Tick,
     /// With another server than the owner: the end of that lease. After this, all of it is void.
     until: Tick,
+}
+
+/// A page that is under way.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    /// When the question about it is sent again.
+    ask_at: Tick,
+    /// It is not told again before. A server that never has all of a page, because it refuses some
+    /// of it, is not told the same at full speed.
+    tell_from: Tick,
 }
 
 /// What [`ToServer::Reassert`] says of one number.
@@ -172,7 +183,7 @@ impl fmt::Debug for Index {
 impl Recovery {
     /// When something is to be done about it.
     pub(super) fn next_deadline(&self) -> Tick {
-        let questions = self.under_way.values().copied().min();
+        let questions = self.under_way.values().map(|page| page.ask_at).min();
         let next = questions.unwrap_or(if self.is_sent() { self.end_at } else { Tick(u64::MAX) });
         next.min(self.until)
     }
@@ -317,11 +328,14 @@ impl LockCache {
         let Some(at) = at.filter(|&at| self.recoveries[at].former == former) else { return };
         let recovery = &mut self.recoveries[at];
         let page = recovery.pages.binary_search_by_key(&first, |&(first, _)| first);
-        let Some(page) = page.ok().filter(|page| recovery.under_way.contains_key(page)) else {
-            return;
-        };
+        let Some(page) = page.ok() else { return };
+        let Some(under_way) = recovery.under_way.get_mut(&page) else { return };
         if !whole {
-            return self.send_page(now, at, page, out);
+            if under_way.tell_from <= now {
+                under_way.tell_from = now + self.config.resend;
+                self.send_page(now, at, page, out);
+            }
+            return;
         }
         recovery.under_way.remove(&page);
         // The answer to the end is on its way, or that was lost.
@@ -392,7 +406,7 @@ impl LockCache {
         for at in 0..self.recoveries.len() {
             let under_way = self.recoveries[at].under_way.iter();
             let late: Vec<_> =
-                under_way.filter(|&(_, &due)| due <= now).map(|(&page, _)| page).collect();
+                under_way.filter(|(_, it)| it.ask_at <= now).map(|(&page, _)| page).collect();
             late.into_iter().for_each(|page| self.ask_about(now, at, page, out));
             let recovery = &self.recoveries[at];
             if recovery.under_way.is_empty() && recovery.end_at <= now {
@@ -593,7 +607,9 @@ impl LockCache {
 
     fn ask_about(&mut self, now: Tick, at: usize, page: usize, out: &mut Vec<Output>) {
         let recovery = &mut self.recoveries[at];
-        recovery.under_way.insert(page, now + self.config.resend);
+        let ask_at = now + self.config.resend;
+        recovery.under_way.entry(page).or_insert(UnderWay { ask_at, tell_from: now }).ask_at =
+            ask_at;
         let &mut Recovery { server, former, term: Term { groups, epoch }, .. } = recovery;
         let (first, last) = recovery.pages[page];
         let (count, sum) = total(recovery.page(page));

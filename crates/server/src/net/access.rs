@@ -264,6 +264,16 @@ impl Connection {
             }
         };
         if let Some((session, answer)) = answer {
+            // Only for sessions of its own user: nobody tells anything in another's name.
+            if let Command::Tell { message, .. } = command
+                && let ToServer::Reassert { former, .. } = message
+                && !matches!(why, Denied::NotServed(_))
+                && self.check_former(Some(*former)).is_ok()
+                && let Some(seat) = self.shared.service.seat(session)
+                && self.access.check_owner(&seat).is_ok()
+            {
+                self.shared.service.disown(&seat, message, work);
+            }
             self.outbox.event(session, &Event::Node(answer), false, &mut work.dirty);
         }
     }

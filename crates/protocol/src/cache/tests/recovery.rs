@@ -96,10 +96,19 @@ fn a_page_is_told_again_when_the_server_lacks_some_of_it() {
              1/100 page #1-#2 in 2 for 100: 2",
         ),
         (30, heard(2, true), ""),
-        (40, heard(1, true), ""),
-        (50, heard(1, false), ""),
-        (540, Input::Tick, "1/100 reasserted 0-255 in 2 for 100: 2"),
-        (550, recovered(2), ""),
+        (35, heard(1, false), ""),
+        (520, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (
+            530,
+            heard(1, false),
+            "1/100 reassert x write #1 in 2 for 100 held 1.7
+             1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+             1/100 page #1-#2 in 2 for 100: 2",
+        ),
+        (540, heard(1, true), ""),
+        (550, heard(1, false), ""),
+        (1040, Input::Tick, "1/100 reasserted 0-255 in 2 for 100: 2"),
+        (1050, recovered(2), ""),
     ]);
 }
 

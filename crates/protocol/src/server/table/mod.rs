@@ -109,6 +109,20 @@ pub enum TableInput {
         /// An acquire, release, cancel, report, re-assertion or the end of them.
         message: ToServer,
     },
+    /// What a session re-asserts, and may not: it counts as told, and that is all. Without this the
+    /// session would never have told everything, and would lose the rest too.
+    Disown {
+        /// Whose session.
+        session: SessionId,
+        /// Which record.
+        record: Record,
+        /// As in [`ToServer::Reassert`].
+        epoch: Epoch,
+        /// As there.
+        former: SessionId,
+        /// As there.
+        seq: Seq,
+    },
     /// The graph has found a circle: this waiting acquire is refused.
     Refuse {
         /// Whose session.
@@ -283,6 +297,12 @@ impl LockTable {
             }
             TableInput::Leave { groups } => {
                 self.leave(groups, out);
+                Ok(())
+            }
+            TableInput::Disown { session, record, epoch, former, seq } => {
+                if let Some(by) = self.speaker(session) {
+                    self.disown(now, by, &record, epoch, former, seq, out);
+                }
                 Ok(())
             }
             TableInput::Refuse { session, record, seq, cycle } => {

@@ -193,6 +193,32 @@ impl LockTable {
         Ok(())
     }
 
+    /// A re-assertion that is not believed counts as told (G1).
+    #[expect(clippy::too_many_arguments, reason = "a re-assertion says that much")]
+    pub(super) fn disown(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        record: &Record,
+        epoch: Epoch,
+        former: SessionId,
+        seq: Seq,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Ok(key) = self.served(record.group()) else { return };
+        if self.terms[key].term.epoch != epoch || self.has_recovered(key, by, former) {
+            return;
+        }
+        let (max, is_for_another) =
+            (self.limits.claims_per_session, self.sessions[by.key()].id != former);
+        let Ok(pending) = self.pending(key, by, former) else { return };
+        if pending.received.len() < max && !pending.received.contains_key(&seq) {
+            pending.by = Some(by);
+            pending.take(seq, record, is_for_another);
+            self.complete(now, key, former, out);
+        }
+    }
+
     /// Whether all of `former` was heard from this session.
     fn has_recovered(&self, key: usize, by: SessionIx, former: SessionId) -> bool {
         let heard = self.terms[key].recovered.get(&self.sessions[by.key()].id);

@@ -5,6 +5,7 @@ mod deadlocks;
 mod leases;
 mod moves;
 mod order;
+mod pages;
 mod questions;
 mod recovery;
 mod reviewed;
