@@ -184,7 +184,8 @@ impl Recovery {
     /// When something is to be done about it.
     pub(super) fn next_deadline(&self) -> Tick {
         let questions = self.under_way.values().map(|page| page.ask_at).min();
-        let next = questions.unwrap_or(if self.is_sent() { self.end_at } else { Tick(u64::MAX) });
+        let end = if self.is_sent() { self.end_at } else { Tick(u64::MAX) };
+        let next = questions.unwrap_or(end);
         next.min(self.until)
     }
 
