@@ -11,7 +11,7 @@ use crate::run;
 pub const TABLE: &[(Bug, u64)] = &[
     (Bug::ForgetReservation, 9),
     (Bug::ReserveForEver, 53),
-    (Bug::GrantInGrace, 7),
+    (Bug::GrantInGrace, 9),
     (Bug::EpochNotStored, 28),
     (Bug::SessionNotStored, 5),
     (Bug::ForgetNotStored, 7),
@@ -33,7 +33,7 @@ pub const TABLE: &[(Bug, u64)] = &[
     (Bug::LeaseFromArrival, 96),
     (Bug::NoMargin, 18),
     (Bug::EarlyRevokeForgotten, 3),
-    (Bug::StrayGrantKept, 152),
+    (Bug::StrayGrantKept, 82),
     (Bug::AcquireOnce, 1),
     (Bug::DowngradeEarly, 1),
     (Bug::LeaseForgotten, 18),

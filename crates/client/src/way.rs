@@ -8,9 +8,9 @@
 //! those who were woken by that have had their say.
 //!
 //! After a restart of the server a node re-asserts what it holds, perhaps a million records. That
-//! traffic has a lane of its own: everything else overtakes it, above all keep-alives, and waits for
-//! one piece of [`PIECE`] bytes at most. The protocol allows it: no message waits for another. The
-//! lane is as short as the pages that the cache lets be under way.
+//! traffic has a lane of its own: everything else overtakes it, above all keep-alives, and waits
+//! for one piece of [`PIECE`] bytes at most. The protocol allows it: no message waits for another.
+//! The lane is as short as the pages that the cache lets be under way.
 
 use std::collections::VecDeque;
 use std::io;

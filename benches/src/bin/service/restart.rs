@@ -1,5 +1,5 @@
-//! A server that is killed and started again: how long it takes until all that clients had cached is
-//! locked again, what they send for that, and what it takes in memory.
+//! A server that is killed and started again: how long it takes until all that clients had cached
+//! is locked again, what they send for that, and what it takes in memory.
 //!
 //! Each client is a process of its own with the default lease of 10 seconds. The time is from the
 //! signal to the first answer of the new server that says that it does not recover any more.

@@ -2,8 +2,8 @@
 //!
 //! A slab, and a hash table of indices into it. Nothing ever walks the hash table, so its order
 //! decides nothing; it is keyed, so that nobody who chooses names can make them collide. A step
-//! looks for one record again and again: where that is, is remembered. The records of each group are
-//! in a list, so that a term of a few groups does not look at the records of all.
+//! looks for one record again and again: where that is, is remembered. The records of each group
+//! are in a list, so that a term of a few groups does not look at the records of all.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;

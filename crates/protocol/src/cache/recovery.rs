@@ -12,7 +12,7 @@
 //!
 //! | a page is | that is | what ends it |
 //! |---|---|---|
-//! | unsent | nothing of it was told | there is room: at most [`PageLimits::window`] are under way |
+//! | unsent | nothing of it was told | there is room in the [window](PageLimits::window) |
 //! | under way | told, and [`ToServer::Page`] asked whether the server has it | the answer |
 //! | heard | the server has all of it; it is not told again in this term | – |
 //!
@@ -20,8 +20,8 @@
 //!   it, and then at most once in [`Config::resend`](super::Config::resend). If there is no answer,
 //!   or after the connection was broken, the *question* is sent again.
 //! - **P2** To one server, at most a window of pages is under way, or one of each recovery.
-//! - **P3** [`ToServer::Reasserted`] counts the whole snapshot. It follows the last page, and is said
-//!   again until the server has answered [`ToNode::Recovered`](crate::ToNode::Recovered).
+//! - **P3** [`ToServer::Reasserted`] counts the whole snapshot. It follows the last page, and is
+//!   said again until the server has answered [`ToNode::Recovered`](crate::ToNode::Recovered).
 //! - **P4** What was heard stays heard: in a term a server forgets nothing of what a session has
 //!   re-asserted, but with that session, or with groups that it leaves.
 //!

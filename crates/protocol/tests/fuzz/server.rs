@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockspan_protocol::server::Listed;
 use lockspan_protocol::{
     Bugs, Claim, Epoch, Group, GroupSet, Handoff, Input, Limits, LockServer, Output, Record,
-    Refusal, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
+    Refusal, Seq, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
 };
 
 use crate::common::{self, OWNERS_MAX, RECORDS};

@@ -6,8 +6,8 @@
 
 use super::*;
 
-/// Of so many grants of a table it is said again. They take clocks beyond the margin, or a node that
-/// keeps what it does not have.
+/// Of so many grants of a table it is said again. They take clocks beyond the margin, or a node
+/// that keeps what it does not have.
 const LOST_MAX: usize = 10_000;
 
 /// Grants of which nobody has answered that they are void.
