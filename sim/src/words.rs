@@ -74,6 +74,10 @@ pub(crate) fn to_server(message: &ToServer) -> String {
             };
             format!("reassert {record} {mode} {seq} as {former} ({epoch}): {claim}")
         }
+        ToServer::Page { groups: of, epoch, former, first, last, count, .. } => {
+            let groups = groups(*of);
+            format!("page {first} to {last} has {count} of {groups} as {former} ({epoch})")
+        }
         ToServer::Reasserted { groups: of, epoch, former, count, .. } => {
             let groups = groups(*of);
             format!("reasserted {count} of {groups} as {former} ({epoch})")
@@ -92,6 +96,10 @@ pub(crate) fn to_node(message: &ToNode) -> String {
         ToNode::Alive { number } => format!("alive {number}"),
         ToNode::NoSession => "no session".to_owned(),
         ToNode::Serving(served) => format!("serving {}", term(served)),
+        ToNode::Heard { term: of, former, first, whole } => {
+            let what = if *whole { "heard" } else { "not heard" };
+            format!("{what}: page {first} of {former}, {}", term(of))
+        }
         ToNode::Recovered(served) => format!("recovered {}", term(served)),
         ToNode::Granted { record, seq, mode, token, give_back } => {
             let back =

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
-use lockspan_protocol::server::{Input, Output, reply_to};
+use lockspan_protocol::server::{Input, Listed, Output, reply_to};
 use lockspan_protocol::{
     Epoch, GroupSet, Limits, LockServer, Refusal, SessionId, Tick, ToNode, ToServer,
 };
@@ -161,8 +161,9 @@ impl Inner {
                 Output::Store { store, .. } => later.push(Input::Stored { store }),
                 Output::Ended { session } => drop(self.seats.remove(&session)),
                 Output::Left { .. } => {}
+                // Those who are here have what they hold in these groups: they may re-assert it.
                 Output::Behind { groups, above } => {
-                    later.push(Input::Take { groups, above, listed: Vec::new() });
+                    later.push(Input::Take { groups, above, listed: self.listed() });
                 }
             }
         }
@@ -172,6 +173,19 @@ impl Inner {
             let _ = self.handle(input, bells);
         }
         handled
+    }
+
+    /// The sessions that are open.
+    fn listed(&self) -> Vec<Listed> {
+        let open = self.server.open_sessions();
+        let listed = open.map(|it| Listed {
+            session: it.session,
+            ttl: it.ttl,
+            handoff: it.handoff,
+            here: true,
+            last: it.last,
+        });
+        listed.collect()
     }
 
     fn send(&mut self, session: SessionId, event: Event, bells: &mut Vec<Arc<Inbox>>) {
@@ -184,5 +198,40 @@ impl Inner {
         if is_end {
             self.seats.remove(&session);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockspan_protocol::{Handoff, Mode, Record, Seq};
+
+    use super::*;
+
+    #[test]
+    fn after_a_new_term_begins_present_holders_are_not_forgotten() {
+        let service = Service::begin();
+        let mut inner = lock(&service.inner);
+        let (holder, other) = (SessionId(1), SessionId(2));
+        let record = Record::new("doc", "1").expect("a name");
+        let open = ToServer::Open { ttl: Duration::from_secs(10), handoff: Handoff::Direct };
+        let acquire = |epoch| ToServer::Acquire {
+            record: record.clone(),
+            mode: Mode::Write,
+            seq: Seq(1),
+            epoch: Epoch::new(epoch).expect("small"),
+            upgrade: false,
+            owners: Vec::new(),
+        };
+        for session in [holder, other] {
+            inner.message(session, open.clone(), &mut Vec::new());
+        }
+        inner.message(holder, acquire(1), &mut Vec::new());
+        assert_eq!(inner.server.claims(), 1);
+        // A later epoch than the service's: it takes everything again, above.
+        inner.message(other, acquire(5), &mut Vec::new());
+        let waits = inner.server.recovering().map(|it| it.waiting_for);
+        assert_eq!(waits, Some(vec![holder, other]), "nothing is granted before these have spoken");
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockspan_protocol::cache::Config;
+use lockspan_protocol::cache::{Config, PageLimits};
 use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
 use lockspan_tls::ClientFiles;
 use lockspan_wire::Secret;
@@ -290,6 +290,7 @@ impl Options {
             stay: self.stay,
             records: self.max_cached.saturating_mul(2).max(1024),
             owners: OWNERS,
+            pages: PageLimits::default(),
             bugs: Bugs::NONE,
         })
     }

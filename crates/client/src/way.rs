@@ -6,7 +6,13 @@
 //! itself, so that a lone acquire does not wait for another task; when many are under way, the
 //! background task writes them together. When it has just heard much, it holds the outbox until
 //! those who were woken by that have had their say.
+//!
+//! After a restart of the server a node re-asserts what it holds, perhaps a million records. That
+//! traffic has a lane of its own: everything else overtakes it, above all keep-alives, and waits
+//! for one piece of [`PIECE`] bytes at most. The protocol allows it: no message waits for another.
+//! The lane is as short as the pages that the cache lets be under way.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,6 +32,9 @@ use crate::peer::Peer;
 /// For so long whoever has something to say leaves the writing to the background task. That may
 /// stand behind a task that does not wait.
 const HELD: Duration = Duration::from_millis(1);
+
+/// Re-assertions are written in pieces of about so many bytes.
+const PIECE: usize = 16 * 1024;
 
 /// How messages get to the server.
 #[derive(Debug)]
@@ -83,7 +92,10 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Waiting {
+    /// What is written next: whole messages, after the rest of one that was begun.
     bytes: BytesMut,
+    /// Re-assertions, in pieces of whole messages: for when there is nothing else to write.
+    pieces: VecDeque<BytesMut>,
     stream: Option<Arc<Stream>>,
     /// Written so far, to all connections.
     sent_bytes: u64,
@@ -95,13 +107,38 @@ struct Waiting {
     held_since: Option<Tick>,
 }
 
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.pieces.is_empty()
+    }
+
+    /// The lane of a message.
+    fn lane(&mut self, message: &ToServer) -> &mut BytesMut {
+        if !is_reassertion(message) {
+            return &mut self.bytes;
+        }
+        if self.pieces.back().is_none_or(|last| last.len() >= PIECE) {
+            self.pieces.push_back(BytesMut::with_capacity(PIECE + PIECE / 8));
+        }
+        let last = self.pieces.len() - 1;
+        &mut self.pieces[last]
+    }
+}
+
+fn is_reassertion(message: &ToServer) -> bool {
+    matches!(
+        message,
+        ToServer::Reassert { .. } | ToServer::Page { .. } | ToServer::Reasserted { .. }
+    )
+}
+
 impl Outbox {
     /// What is said while there is no connection is not kept: the cache says it again when there
     /// is.
     fn put(&self, session: SessionId, message: &ToServer) {
         let mut waiting = lock(&self.waiting);
         if waiting.stream.is_some() {
-            put_tell(session, message, &mut waiting.bytes);
+            put_tell(session, message, waiting.lane(message));
         }
     }
 
@@ -111,13 +148,14 @@ impl Outbox {
     }
 
     fn ring(&self, waiting: &Waiting) -> bool {
-        !waiting.bytes.is_empty() && !self.is_rung.swap(true, Ordering::Relaxed)
+        !waiting.is_empty() && !self.is_rung.swap(true, Ordering::Relaxed)
     }
 
     /// There is a connection, or there is none any more.
     pub(crate) fn set_stream(&self, stream: Option<Arc<Stream>>) {
         let mut waiting = lock(&self.waiting);
         waiting.bytes.clear();
+        waiting.pieces.clear();
         waiting.stream = stream;
         waiting.changes += 1;
         waiting.held_since = None;
@@ -170,6 +208,9 @@ impl Outbox {
         }
         waiting.is_written = true;
         loop {
+            if waiting.bytes.is_empty() {
+                waiting.bytes = waiting.pieces.pop_front().unwrap_or_default();
+            }
             let Some(stream) = waiting.stream.clone().filter(|_| !waiting.bytes.is_empty()) else {
                 waiting.is_written = false;
                 return false;
@@ -251,5 +292,45 @@ mod tests {
             assert!(outbox.put_bytes(on, b"three"));
             assert!(outbox.leave(), "this came after the writing");
         }
+    }
+
+    #[tokio::test]
+    async fn a_keep_alive_overtakes_re_assertions() {
+        use lockspan_protocol::{Claim, Epoch, Mode, Record, Seq, Token};
+
+        let outbox = Outbox::default();
+        let (here, there) = stream();
+        here.writable().await.expect("it is new");
+        outbox.set_stream(Some(here));
+        let session = SessionId(7);
+        let epoch = Epoch::new(1).expect("small");
+        for number in 1..=1000 {
+            let reassert = ToServer::Reassert {
+                record: Record::new("doc", number.to_string()).expect("a name"),
+                epoch,
+                former: session,
+                seq: Seq(number),
+                mode: Mode::Write,
+                claim: Claim::Held { token: Token::new(epoch, number).expect("small") },
+            };
+            outbox.put(session, &reassert);
+        }
+        outbox.put(session, &ToServer::KeepAlive { number: 1 });
+        let mut heard = Vec::new();
+        loop {
+            let is_left = outbox.write();
+            there.readable().await.expect("something was written");
+            while there.try_read_buf(&mut heard).is_ok_and(|count| count > 0) {}
+            if !is_left {
+                break;
+            }
+        }
+        let text = String::from_utf8(heard).expect("digits and names");
+        let at = text.find("keep-alive").expect("it was sent");
+        assert!(at < 2 * PIECE, "{at} bytes were before it, of {}", text.len());
+        assert_eq!(text.matches("reassert").count(), 1000);
+        assert!(
+            text.find("doc:1\r").expect("the first") < text.find("doc:999\r").expect("a late one")
+        );
     }
 }

@@ -44,6 +44,8 @@ pub enum Bug {
     ReportsIgnored,
     /// Server: the server's own lease does not stop it.
     ZombieServes,
+    /// Server: the first page of re-assertions that is whole is taken for all of them.
+    PageTakenForAll,
     /// Node: a revoke of an earlier grant takes the present one.
     RevokeIgnoresSeq,
     /// Node: the lease counts from when the answer arrived.
@@ -62,6 +64,8 @@ pub enum Bug {
     LeaseForgotten,
     /// Node: it does not re-assert what it waits for.
     WaitsNotReasserted,
+    /// Node: what it says of its re-assertions at the end is what it has sent, not what it has.
+    EndBeforePages,
     /// Node: a conversion keeps its old seq.
     SeqNotRaised,
 }
@@ -122,6 +126,7 @@ impl Bug {
         Self::AnybodyReasserts,
         Self::ReportsIgnored,
         Self::ZombieServes,
+        Self::PageTakenForAll,
         Self::RevokeIgnoresSeq,
         Self::LeaseFromArrival,
         Self::NoMargin,
@@ -131,6 +136,7 @@ impl Bug {
         Self::DowngradeEarly,
         Self::LeaseForgotten,
         Self::WaitsNotReasserted,
+        Self::EndBeforePages,
         Self::SeqNotRaised,
     ];
 }

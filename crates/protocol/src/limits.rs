@@ -49,6 +49,15 @@ impl Default for Limits {
     }
 }
 
+/// Re-assertions of a page, at most: a server that is asked about a larger one never has it, so
+/// that the answer takes no time.
+pub const PAGE_MAX: usize = 1024;
+
+/// A session that re-asserts page by page is renewed meanwhile, so that a large cache survives; but
+/// all of it takes at most so many leases, each with its margin: nobody holds up the others for
+/// longer.
+pub const RECOVERY_LEASES: u32 = 4;
+
 /// What a lease is shortened by on the node, and lengthened by after a restart: a tenth of it.
 /// Clocks may then differ in rate by 5 % each way.
 #[must_use]

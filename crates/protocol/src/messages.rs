@@ -107,6 +107,24 @@ pub enum ToServer {
         /// Whether it was held or waited for.
         claim: Claim,
     },
+    /// Of what is re-asserted, so much has a seq from `first` to `last`. Answered by
+    /// [`ToNode::Heard`]: the node tells little at a time, and goes on when the server has it.
+    Page {
+        /// As [`ToNode::Serving`] named them.
+        groups: GroupSet,
+        /// The new epoch.
+        epoch: Epoch,
+        /// The session that held them.
+        former: SessionId,
+        /// The first seq of the page, which names it.
+        first: Seq,
+        /// Its last seq.
+        last: Seq,
+        /// How many different seqs of it were re-asserted.
+        count: u32,
+        /// Their sum, wrapping: the server must have these and no others.
+        sum: u64,
+    },
     /// That was all: `count` re-assertions for these groups.
     Reasserted {
         /// As [`ToNode::Serving`] named them.
@@ -177,6 +195,17 @@ pub enum ToNode {
     NoSession,
     /// A term has begun. A node that knows an earlier epoch of these groups re-asserts.
     Serving(Term),
+    /// The answer to [`ToServer::Page`].
+    Heard {
+        /// Which term.
+        term: Term,
+        /// The former session.
+        former: SessionId,
+        /// The first seq of the page.
+        first: Seq,
+        /// The server has all of the page. If not, the node re-asserts what is in it again.
+        whole: bool,
+    },
     /// The server has all re-assertions of the session for this term.
     Recovered(Term),
     /// The former session is not among those that may speak for this term: what rested on it there

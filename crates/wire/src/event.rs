@@ -158,6 +158,13 @@ fn put_node(message: &ToNode, to: &mut impl Words) {
             to.begin("serving", 2);
             put_term(term, to);
         }
+        ToNode::Heard { term, former, first, whole } => {
+            to.begin("heard", 5);
+            put_term(term, to);
+            to.number(former.0);
+            to.number(first.0);
+            to.flag(*whole);
+        }
         ToNode::Recovered(term) => {
             to.begin("recovered", 2);
             put_term(term, to);
@@ -313,6 +320,12 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
         b"alive" => ToNode::Alive { number: from.number("number")? },
         b"no-session" => ToNode::NoSession,
         b"serving" => ToNode::Serving(read_term(from)?),
+        b"heard" => ToNode::Heard {
+            term: read_term(from)?,
+            former: from.session("former session")?,
+            first: from.seq("first seq")?,
+            whole: from.flag("whole")?,
+        },
         b"recovered" => ToNode::Recovered(read_term(from)?),
         b"unlisted" => {
             ToNode::Unlisted { term: read_term(from)?, former: from.session("former session")? }

@@ -69,6 +69,16 @@ pub(crate) fn put_long_tell(session: SessionId, message: &ToServer, out: &mut By
             put_claim(claim, &mut to);
             to.record(record);
         }
+        ToServer::Page { groups, epoch, former, first, last, count, sum } => {
+            to.begin("page", 7);
+            to.groups(*groups);
+            to.epoch(*epoch);
+            to.number(former.0);
+            to.number(first.0);
+            to.number(last.0);
+            to.number((*count).into());
+            to.number(*sum);
+        }
         ToServer::Reasserted { groups, epoch, former, count, sum } => {
             to.begin("reasserted", 5);
             to.groups(*groups);
@@ -101,7 +111,7 @@ fn put_claim(claim: &Claim, to: &mut Bulks<'_>) {
 }
 
 const VERBS: &str = "one of open, keep-alive, close, acquire, release, cancel, report, reassert, \
-                     reasserted";
+                     page, reasserted";
 
 /// Reads what follows `LS.TELL`.
 pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), Bad> {
@@ -145,6 +155,15 @@ pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), 
             mode: from.mode("mode")?,
             claim: read_claim(from)?,
             record: from.record()?,
+        },
+        b"page" => ToServer::Page {
+            groups: from.groups("groups")?,
+            epoch: from.epoch("epoch")?,
+            former: from.session("former session")?,
+            first: from.seq("first seq")?,
+            last: from.seq("last seq")?,
+            count: from.count("count")?,
+            sum: from.number("sum")?,
         },
         b"reasserted" => ToServer::Reasserted {
             groups: from.groups("groups")?,

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lockspan_protocol::cache::{Config, Input, Output};
+use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
 use lockspan_protocol::{
     GroupSet, Handoff, LockCache, Mode, Owner, Record, ServerId, SessionId, ToNode, ToServer,
 };
@@ -127,6 +127,7 @@ impl World {
             stay: self.plan.stay(),
             records: 1000,
             owners: 64,
+            pages: pages(first),
             bugs: self.bugs,
         }));
         let life = node.life;
@@ -415,4 +416,10 @@ pub(super) fn needs_grant(input: &Input, about: &Record) -> bool {
 
 pub(super) fn server_id(server: u8) -> ServerId {
     ServerId(u32::from(server))
+}
+
+/// Pages so small that a node of few records has several of them.
+fn pages(first_session: u64) -> PageLimits {
+    let (claims, window) = (first_session % 2 + 1, first_session / 2 % 2 + 1);
+    PageLimits { claims: claims as usize, bytes: 1 << 10, window: window as usize }
 }

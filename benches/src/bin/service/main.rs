@@ -21,6 +21,7 @@ mod memory;
 mod process;
 mod redis;
 mod report;
+mod restart;
 mod shared;
 mod timing;
 mod uncached;
@@ -38,8 +39,8 @@ Measures the lock service beside its peers.
 Usage: cargo run --release -p lockspan-benches --bin service -- [OPTIONS]
 
 Options:
-  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, command,
-                   counting
+  --cells A,B      only these: cached, uncached, load, handover, shared, many, connections, restart,
+                   command, counting
   --rounds N       rounds of every comparison
   --seconds S      length of one sample
   --lockspan PATH  the binary whose `lockspan run` is measured; without it, that cell is not
@@ -52,7 +53,7 @@ Options:
 /// Measures one cell.
 type Cell = fn(&Args, &mut Report) -> Result<(), String>;
 
-const CELLS: [(&str, Cell); 9] = [
+const CELLS: [(&str, Cell); 10] = [
     ("cached", cached::run),
     ("uncached", uncached::run),
     ("load", load::run),
@@ -60,6 +61,7 @@ const CELLS: [(&str, Cell); 9] = [
     ("shared", shared::run),
     ("many", many::run),
     ("connections", connections::run),
+    ("restart", restart::run),
     ("command", command::run),
     // It installs a recorder, which nobody else is to have.
     ("counting", counting::run),

@@ -151,6 +151,24 @@ impl Process {
         Ok(sum)
     }
 
+    /// Kills a lock server, and starts it again in its folder and on its port.
+    pub(crate) fn kill_and_restart(&mut self) -> Result<(), String> {
+        self.child.kill().map_err(say)?;
+        self.child.wait().map_err(say)?;
+        let this = std::env::current_exe().map_err(say)?;
+        let mut command = Command::new(this);
+        let (folder, address) = (self.folder.path(), self.address.to_string());
+        command.args([args::CHILD, child::SERVE_AGAIN]).arg(folder).arg(address);
+        self.child = spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()))?;
+        self.stdin = self.child.stdin.take();
+        Ok(())
+    }
+
+    /// Its number in the system.
+    pub(crate) fn id(&self) -> String {
+        self.child.id().to_string()
+    }
+
     /// Its resident bytes.
     pub(crate) fn resident(&self) -> Result<f64, String> {
         crate::memory::resident(&self.child.id().to_string())
@@ -172,7 +190,7 @@ impl Drop for Process {
 }
 
 /// Starts a process that ends with this one.
-fn spawn(command: &mut Command) -> Result<Child, String> {
+pub(crate) fn spawn(command: &mut Command) -> Result<Child, String> {
     let die_too = || {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
             .map_err(io::Error::from)

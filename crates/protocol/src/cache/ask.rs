@@ -8,6 +8,7 @@ use crate::messages::ToServer;
 use crate::mode::Mode;
 use crate::record::Record;
 use crate::refusal::AcquireRefusal;
+use crate::slot::GroupSet;
 use crate::time::Tick;
 
 /// How a release or a cancel ends everything up to `seq`.
@@ -55,6 +56,14 @@ impl LockCache {
     /// [`LockCache::advance`] for every record.
     pub(super) fn advance_all(&mut self, now: Tick, out: &mut Vec<Output>) {
         for record in self.records.which(|record, entry| self.is_unsettled(record, entry)) {
+            self.advance(now, &record, out);
+        }
+    }
+
+    /// [`LockCache::advance`] for every record of these groups.
+    pub(super) fn advance_in(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
+        let is_unsettled = |record: &Record, entry: &Entry| self.is_unsettled(record, entry);
+        for record in self.records.which_in(groups, is_unsettled) {
             self.advance(now, &record, out);
         }
     }

@@ -166,9 +166,9 @@ impl LockCache {
     pub(super) fn keep_links(&mut self, now: Tick, out: &mut Vec<Output>) {
         let third = self.config.ttl / 3;
         for server in self.links.which(|link| link.is_silent(now, third)) {
-            let records = self.records.iter().map(|(record, _)| record.group());
+            let groups = self.records.groups();
             let groups: GroupSet =
-                records.filter(|&group| self.routes.server(group) == Some(server)).collect();
+                groups.iter().filter(|&group| self.routes.server(group) == Some(server)).collect();
             if !groups.is_empty() {
                 out.push(Output::Locate { groups });
             }

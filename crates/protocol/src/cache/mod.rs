@@ -59,6 +59,7 @@ use ask::Over;
 use entry::{Entry, Held, Want, Wish};
 use link::Links;
 use records::Records;
+pub use recovery::PageLimits;
 use recovery::Recovery;
 use remote::Grant;
 use route::Routes;
@@ -266,6 +267,8 @@ pub struct Config {
     pub records: usize,
     /// How many owners an acquire or a report may name.
     pub owners: usize,
+    /// How much is re-asserted at a time.
+    pub pages: PageLimits,
     /// For the tests of the simulator.
     pub bugs: Bugs,
 }
@@ -411,6 +414,9 @@ impl LockCache {
             ToNode::Alive { number } => self.alive(now, server, number, out),
             ToNode::NoSession => self.sessions_lost(now, &[server], out),
             ToNode::Serving(term) => self.serving(now, server, term, out),
+            ToNode::Heard { term, former, first, whole } => {
+                self.heard(now, (server, former), term, (first, whole), out);
+            }
             ToNode::Recovered(term) => self.recovered(now, server, term, out),
             ToNode::Unlisted { term, former } => self.unlisted(now, (server, former), term, out),
             ToNode::Granted { record, seq, mode, token, give_back } => {
@@ -452,7 +458,7 @@ impl LockCache {
     /// The way to a server is open again: whatever it may have missed is sent now.
     fn connected(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
         self.keep(now, server, out);
-        self.reassert_if(now, |recovery| recovery.server == server, out);
+        self.ask_about_pages(now, |recovery| recovery.server == server, out);
         for record in
             self.records.which(|_, entry| entry.asked.is_some_and(|ask| ask.server == server))
         {
@@ -477,7 +483,7 @@ impl LockCache {
     /// Sends again what was not answered in time.
     fn send_again(&mut self, now: Tick, out: &mut Vec<Output>) {
         self.keep_links(now, out);
-        self.reassert_if(now, |recovery| recovery.resend_at <= now, out);
+        self.ask_about_late_pages(now, out);
         for record in self.records.due(now) {
             self.acquire_again(now, &record, out);
         }

@@ -2,7 +2,8 @@
 //!
 //! A slab, and a hash table of indices into it. Nothing ever walks the hash table, so its order
 //! decides nothing; it is keyed, so that nobody who chooses names can make them collide. A step
-//! looks for one record again and again: where that is, is remembered.
+//! looks for one record again and again: where that is, is remembered. The records of each group
+//! are in a list, so that a term of a few groups does not look at the records of all.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -14,7 +15,11 @@ use slab::Slab;
 
 use super::entry::{Ask, Entry};
 use crate::record::Record;
+use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
 
 /// All records, and when which acquire is to be sent again.
 #[derive(Clone)]
@@ -25,6 +30,8 @@ pub(super) struct Records {
     /// Where the record was that was looked for last.
     last: usize,
     resends: Resends,
+    /// The first and the last record of each group, or [`NONE`].
+    ends: Box<[(u32, u32); GROUPS]>,
 }
 
 /// When acquires are to be sent again, in order. What is over stays until it comes to the front, or
@@ -68,6 +75,9 @@ struct Named {
     name: Record,
     hash: u64,
     entry: Entry,
+    /// Its neighbours in the list of its group, or [`NONE`].
+    before: u32,
+    after: u32,
 }
 
 impl Records {
@@ -79,6 +89,7 @@ impl Records {
             hasher: FixedState::with_seed(key),
             last: 0,
             resends: Resends::default(),
+            ends: Box::new([(NONE, NONE); GROUPS]),
         }
     }
 
@@ -131,8 +142,17 @@ impl Records {
     }
 
     fn insert(&mut self, hash: u64, name: Record) -> usize {
-        let ix = self.entries.insert(Named { name, hash, entry: Entry::default() });
-        let place = u32::try_from(ix).expect("the limits keep the slab below 2^32 entries");
+        let group = usize::from(name.group().0);
+        let before = self.ends[group].1;
+        let named = Named { name, hash, entry: Entry::default(), before, after: NONE };
+        let ix = self.entries.insert(named);
+        let place = u32::try_from(ix).ok().filter(|&place| place != NONE);
+        let place = place.expect("the limits keep the slab below 2^32 - 1 entries");
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.after = place,
+            None => self.ends[group].0 = place,
+        }
+        self.ends[group].1 = place;
         let entries = &self.entries;
         let rehash = |&ix: &u32| entries[ix as usize].hash;
         self.index.insert_unique(hash, place, rehash);
@@ -148,6 +168,32 @@ impl Records {
     pub(super) fn which(&self, is_so: impl Fn(&Record, &Entry) -> bool) -> Vec<Record> {
         let chosen = self.iter().filter(|&(record, entry)| is_so(record, entry));
         chosen.map(|(record, _)| record.clone()).collect()
+    }
+
+    /// The records of these groups, in an order that only depends on what happened before.
+    pub(super) fn iter_in(&self, groups: GroupSet) -> impl Iterator<Item = (&Record, &Entry)> {
+        let first = move |group: Group| self.ends[usize::from(group.0)].0;
+        let at = |place: u32| self.entries.get(place as usize);
+        groups.iter().flat_map(move |group| {
+            std::iter::successors(at(first(group)), move |named| at(named.after))
+                .map(|named| (&named.name, &named.entry))
+        })
+    }
+
+    /// The records of these groups for which this is true, in the same order.
+    pub(super) fn which_in(
+        &self,
+        groups: GroupSet,
+        is_so: impl Fn(&Record, &Entry) -> bool,
+    ) -> Vec<Record> {
+        let chosen = self.iter_in(groups).filter(|&(record, entry)| is_so(record, entry));
+        chosen.map(|(record, _)| record.clone()).collect()
+    }
+
+    /// The groups of which there are records.
+    pub(super) fn groups(&self) -> GroupSet {
+        let groups = (0..=u8::MAX).map(Group);
+        groups.filter(|group| self.ends[usize::from(group.0)].0 != NONE).collect()
     }
 
     /// An acquire has been sent, or must be later; it replaces the one before.
@@ -170,7 +216,16 @@ impl Records {
     pub(super) fn tidy(&mut self, record: &Record) {
         if self.get_mut(record).is_some_and(|entry| entry.is_absent()) {
             let ix = self.last;
-            let Named { hash, .. } = self.entries.remove(ix);
+            let Named { hash, name, before, after, .. } = self.entries.remove(ix);
+            let ends = &mut self.ends[usize::from(name.group().0)];
+            match self.entries.get_mut(before as usize) {
+                Some(named) => named.after = after,
+                None => ends.0 = after,
+            }
+            match self.entries.get_mut(after as usize) {
+                Some(named) => named.before = before,
+                None => ends.1 = before,
+            }
             let found = self.index.find_entry(hash, |&other| other as usize == ix);
             found.expect("a record in the slab is in the index").remove();
         }
@@ -201,6 +256,7 @@ impl Records {
             && self.resends.all.iter().is_sorted()
             && self.resends.all.front().is_none_or(is_live)
             && self.index.len() == self.entries.len()
+            && self.iter_in(GroupSet::ALL).count() == self.entries.len()
             && self.entries.iter().all(|(ix, named)| self.find(&named.name) == Some(ix))
     }
 }

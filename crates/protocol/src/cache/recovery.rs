@@ -1,8 +1,31 @@
 //! A new term: the node tells the new owner what it holds and where it stands in line.
 //!
-//! What rests on an earlier term of its group is re-asserted, all of it again and again until the
-//! owner has it. Until then it lives on the lease that it rested on before, as that stood when the
-//! recovery began. An acquire that had no place in line yet is just sent again.
+//! What rests on an earlier term of its group is re-asserted. Until the owner has all of it, it
+//! lives on the lease that it rested on before. An acquire that had no place in line yet is just
+//! sent again.
+//!
+//! # Pages
+//!
+//! A node may hold a million records, and the owner may have restarted a moment ago: they are told
+//! in pages. A recovery begins with a snapshot of what is to be told, ordered by seq and cut into
+//! pages; a page is named by its first seq and never cut anew.
+//!
+//! | a page is | that is | what ends it |
+//! |---|---|---|
+//! | unsent | nothing of it was told | there is room in the [window](PageLimits::window) |
+//! | under way | told, and [`ToServer::Page`] asked whether the server has it | the answer |
+//! | heard | the server has all of it; it is not told again in this term | – |
+//!
+//! - **P1** A page is told once, and again only if the server answers that it does not have all of
+//!   it, and then at most once in [`Config::resend`](super::Config::resend). If there is no answer,
+//!   or after the connection was broken, the *question* is sent again.
+//! - **P2** To one server, at most a window of pages is under way, or one of each recovery.
+//! - **P3** [`ToServer::Reasserted`] counts the whole snapshot. It follows the last page, and is
+//!   said again until the server has answered [`ToNode::Recovered`](crate::ToNode::Recovered).
+//! - **P4** What was heard stays heard: in a term a server forgets nothing of what a session has
+//!   re-asserted, but with that session, or with groups that it leaves.
+//!
+//! # For whom a node speaks
 //!
 //! `Recovered` does not say for which former session, so the node speaks for one only: what rests
 //! on another lives out its lease. (It takes one term with groups of two owners to get there.) But
@@ -10,16 +33,42 @@
 //! for the other session any more. Then it is lost.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::BuildHasher as _;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
 
 use super::ask::Over;
 use super::entry::{Ask, Place, Rest};
 use super::{LockCache, Output};
 use crate::bugs::Bug;
-use crate::ids::{Seq, ServerId, SessionId};
+use crate::ids::{Owner, Seq, ServerId, SessionId};
 use crate::messages::{Claim, Term, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
 use crate::time::Tick;
+use crate::token::{Ticket, Token};
+
+/// How much a node re-asserts at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageLimits {
+    /// Re-assertions of a page. At most [`PAGE_MAX`](crate::PAGE_MAX), or the server never
+    /// has it.
+    pub claims: usize,
+    /// Bytes of the names and owners in a page, and a little for each: it has at least one
+    /// re-assertion.
+    pub bytes: usize,
+    /// Pages that are under way to one server.
+    pub window: usize,
+}
+
+impl Default for PageLimits {
+    /// At most 256 KiB are under way.
+    fn default() -> Self {
+        Self { claims: 128, bytes: 16 << 10, window: 16 }
+    }
+}
 
 /// Re-assertions of one former session to the owner of a new term.
 #[derive(Clone, Debug)]
@@ -31,23 +80,117 @@ pub(super) struct Recovery {
     from: ServerId,
     /// The session with it.
     pub(super) former: SessionId,
-    claims: BTreeMap<(Record, Seq), Reassertion>,
+    /// What is told, by seq.
+    claims: Vec<Reassertion>,
+    index: Index,
+    /// The first and the last seq of each page, in order.
+    pages: Vec<(Seq, Seq)>,
+    /// The first so many pages were sent.
+    sent: usize,
+    /// Those of them that are under way.
+    under_way: BTreeMap<usize, UnderWay>,
+    /// When the end is said again, once every page is heard.
+    end_at: Tick,
     /// With another server than the owner: the end of that lease. After this, all of it is void.
     until: Tick,
-    pub(super) resend_at: Tick,
+}
+
+/// A page that is under way.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    /// When the question about it is sent again.
+    ask_at: Tick,
+    /// It is not told again before. A server that never has all of a page, because it refuses some
+    /// of it, is not told the same at full speed.
+    tell_from: Tick,
 }
 
 /// What [`ToServer::Reassert`] says of one number.
 #[derive(Clone, Debug)]
 struct Reassertion {
+    record: Record,
+    seq: Seq,
     mode: Mode,
-    claim: Claim,
+    what: What,
+}
+
+/// A [`Claim`], small: nearly all are held.
+#[derive(Clone, Debug)]
+enum What {
+    Held(Token),
+    Waiting(Box<Waiting>),
+}
+
+#[derive(Clone, Debug)]
+struct Waiting {
+    ticket: Ticket,
+    upgrade: bool,
+    owners: Vec<Owner>,
+}
+
+impl Reassertion {
+    fn claim(&self) -> Claim {
+        match &self.what {
+            What::Held(token) => Claim::Held { token: *token },
+            What::Waiting(waiting) => {
+                let Waiting { ticket, upgrade, owners } = &**waiting;
+                Claim::Waiting { ticket: Some(*ticket), upgrade: *upgrade, owners: owners.clone() }
+            }
+        }
+    }
+
+    /// About as many bytes as it takes in a message, without what is the same for all.
+    fn bytes(&self) -> usize {
+        let owners = match &self.what {
+            What::Held(_) => 0,
+            What::Waiting(waiting) => waiting.owners.len() * 20,
+        };
+        self.record.as_bytes().len() + owners + 64
+    }
+}
+
+/// Where the claims of a record are. Nothing walks it, so its order decides nothing.
+#[derive(Clone)]
+struct Index {
+    places: HashTable<u32>,
+    hasher: FixedState,
+}
+
+impl Index {
+    fn of(claims: &[Reassertion], key: u64) -> Self {
+        let hasher = FixedState::with_seed(key);
+        let hash = |claim: &Reassertion| hasher.hash_one(claim.record.as_bytes());
+        let mut places = HashTable::with_capacity(claims.len());
+        for (place, claim) in claims.iter().enumerate() {
+            let place = u32::try_from(place).expect("a cache has less than 2^31 records");
+            places.insert_unique(hash(claim), place, |&at| hash(&claims[at as usize]));
+        }
+        Self { places, hasher }
+    }
+
+    fn has(&self, claims: &[Reassertion], record: &Record) -> bool {
+        let hash = self.hasher.hash_one(record.as_bytes());
+        self.places.find(hash, |&at| claims[at as usize].record == *record).is_some()
+    }
+}
+
+impl fmt::Debug for Index {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Index")
+    }
 }
 
 impl Recovery {
     /// When something is to be done about it.
     pub(super) fn next_deadline(&self) -> Tick {
-        self.resend_at.min(self.until)
+        let questions = self.under_way.values().map(|page| page.ask_at).min();
+        let end = if self.is_sent() { self.end_at } else { Tick(u64::MAX) };
+        let next = questions.unwrap_or(end);
+        next.min(self.until)
+    }
+
+    fn is_sent(&self) -> bool {
+        self.sent == self.pages.len()
     }
 
     /// Whether `server` speaks of this one. It may have left some of the groups since.
@@ -57,10 +200,44 @@ impl Recovery {
             && term.groups.without(self.term.groups).is_empty()
     }
 
-    /// The server has left the other groups.
-    fn shrink(&mut self, term: Term) {
-        self.term = term;
-        self.claims.retain(|(record, _), _| term.groups.contains(record.group()));
+    /// The server has left the other groups, if it has. The pages stay as they are, with less in
+    /// them.
+    fn shrink(&mut self, term: Term, key: u64) -> bool {
+        let has_shrunk = self.term != term;
+        if has_shrunk {
+            self.term = term;
+            self.claims.retain(|claim| term.groups.contains(claim.record.group()));
+            self.index = Index::of(&self.claims, key);
+        }
+        has_shrunk
+    }
+
+    /// Orders what is to be told, and cuts it into pages.
+    fn cut(&mut self, limits: PageLimits, key: u64) {
+        self.claims.sort_unstable_by_key(|claim| claim.seq);
+        self.index = Index::of(&self.claims, key);
+        let (mut claims, mut bytes) = (0, 0);
+        for claim in &self.claims {
+            claims += 1;
+            bytes += claim.bytes();
+            match self.pages.last_mut() {
+                Some((_, last)) if claims <= limits.claims && bytes <= limits.bytes => {
+                    *last = claim.seq;
+                }
+                _ => {
+                    self.pages.push((claim.seq, claim.seq));
+                    (claims, bytes) = (1, claim.bytes());
+                }
+            }
+        }
+    }
+
+    /// What is in a page now.
+    fn page(&self, page: usize) -> &[Reassertion] {
+        let (first, last) = self.pages[page];
+        let from = self.claims.partition_point(|claim| claim.seq < first);
+        let to = self.claims.partition_point(|claim| claim.seq <= last);
+        &self.claims[from..to]
     }
 
     /// Whether this is where what is re-asserted has rested.
@@ -69,9 +246,14 @@ impl Recovery {
     }
 
     fn has(&self, record: &Record) -> bool {
-        let numbers = (record.clone(), Seq::NONE)..=(record.clone(), Seq(u64::MAX));
-        self.claims.range(numbers).next().is_some()
+        self.term.groups.contains(record.group()) && self.index.has(&self.claims, record)
     }
+}
+
+/// How many there are, and the sum of their seqs.
+fn total(claims: &[Reassertion]) -> (u32, u64) {
+    let count = u32::try_from(claims.len()).unwrap_or(u32::MAX);
+    (count, claims.iter().fold(0, |sum: u64, claim| sum.wrapping_add(claim.seq.0)))
 }
 
 impl LockCache {
@@ -117,20 +299,49 @@ impl LockCache {
             return;
         }
         if let Some(at) = self.recovery(server, term) {
-            self.recoveries[at].shrink(term);
-            self.reassert(now, at, out);
-            return self.advance_all(now, out);
+            if self.recoveries[at].shrink(term, self.config.first_session.0) {
+                self.ask_about_pages(now, |recovery| recovery.is_of(server, term), out);
+            }
+            return self.advance_in(now, term.groups, out);
         }
         // Only at the first time can anything rest on another's lease; see above.
         let former = self.former(server, term, heard.before).filter(|_| heard.is_new);
         self.recover(now, server, term, former.unwrap_or(server), out);
-        for record in self.records.which(|record, entry| {
-            let is_unplaced = entry.asked.is_some_and(|ask| ask.place.is_none());
-            is_unplaced && term.groups.contains(record.group())
-        }) {
+        for record in self
+            .records
+            .which_in(term.groups, |_, entry| entry.asked.is_some_and(|ask| ask.place.is_none()))
+        {
             self.acquire(now, &record, out);
         }
-        self.advance_all(now, out);
+        self.advance_in(now, term.groups, out);
+    }
+
+    /// The server has a page of this session's re-assertions, or lacks some of it.
+    pub(super) fn heard(
+        &mut self,
+        now: Tick,
+        (server, former): (ServerId, SessionId),
+        term: Term,
+        (first, whole): (Seq, bool),
+        out: &mut Vec<Output>,
+    ) {
+        let at = self.recovery(server, term);
+        let Some(at) = at.filter(|&at| self.recoveries[at].former == former) else { return };
+        let recovery = &mut self.recoveries[at];
+        let page = recovery.pages.binary_search_by_key(&first, |&(first, _)| first);
+        let Some(page) = page.ok() else { return };
+        let Some(under_way) = recovery.under_way.get_mut(&page) else { return };
+        if !whole {
+            if under_way.tell_from <= now {
+                under_way.tell_from = now + self.config.resend;
+                self.send_page(now, at, page, out);
+            }
+            return;
+        }
+        recovery.under_way.remove(&page);
+        // The answer to the end is on its way, or that was lost.
+        recovery.end_at = now + self.config.resend;
+        self.send_pages(now, server, out);
     }
 
     /// The server has all re-assertions: they rest on the lease with it now.
@@ -143,7 +354,7 @@ impl LockCache {
     ) {
         let Some(at) = self.recovery(server, term) else { return };
         let recovery = self.recoveries.remove(at);
-        for (record, _) in recovery.claims.keys() {
+        for Reassertion { record, .. } in &recovery.claims {
             if self.is_current(record, server, term) {
                 self.move_claim(now, record, &recovery, out);
                 // An upgrade that has no place in line yet could not be sent before.
@@ -154,7 +365,8 @@ impl LockCache {
             }
         }
         self.flush(out);
-        self.advance_all(now, out);
+        self.send_pages(now, server, out);
+        self.advance_in(now, recovery.term.groups, out);
     }
 
     /// The server does not believe the former session: what rested on it is lost.
@@ -173,16 +385,33 @@ impl LockCache {
         }
     }
 
-    /// Says again what this is true for.
-    pub(super) fn reassert_if(
+    /// Asks again whether the server has what is under way to it, and says the end again.
+    pub(super) fn ask_about_pages(
         &mut self,
         now: Tick,
         is_so: impl Fn(&Recovery) -> bool,
         out: &mut Vec<Output>,
     ) {
         for at in 0..self.recoveries.len() {
-            if is_so(&self.recoveries[at]) {
-                self.reassert(now, at, out);
+            let recovery = &self.recoveries[at];
+            if is_so(recovery) {
+                let pages: Vec<_> = recovery.under_way.keys().copied().collect();
+                pages.into_iter().for_each(|page| self.ask_about(now, at, page, out));
+                self.say_end(now, at, out);
+            }
+        }
+    }
+
+    /// The same, where there was no answer in time.
+    pub(super) fn ask_about_late_pages(&mut self, now: Tick, out: &mut Vec<Output>) {
+        for at in 0..self.recoveries.len() {
+            let under_way = self.recoveries[at].under_way.iter();
+            let late: Vec<_> =
+                under_way.filter(|(_, it)| it.ask_at <= now).map(|(&page, _)| page).collect();
+            late.into_iter().for_each(|page| self.ask_about(now, at, page, out));
+            let recovery = &self.recoveries[at];
+            if recovery.under_way.is_empty() && recovery.end_at <= now {
+                self.say_end(now, at, out);
             }
         }
     }
@@ -212,7 +441,7 @@ impl LockCache {
     /// What was to be re-asserted is void, and the new owner is told so: it may have heard of it.
     fn give_up(&mut self, now: Tick, at: usize, out: &mut Vec<Output>) {
         let recovery = self.recoveries.remove(at);
-        for (record, _) in recovery.claims.keys() {
+        for Reassertion { record, .. } in &recovery.claims {
             if let Some(held) = self.held(record).filter(|held| recovery.is_about(held.rest)) {
                 self.lose(record, out);
                 self.end(recovery.server, record, Over::release(held.seq, None), out);
@@ -241,7 +470,7 @@ impl LockCache {
     /// `before`.
     fn former(&self, server: ServerId, term: Term, before: Option<ServerId>) -> Option<ServerId> {
         let mut counts = BTreeMap::new();
-        for (record, entry) in self.records.iter() {
+        for (record, entry) in self.records.iter_in(term.groups) {
             for rest in entry.rests().filter(|rest| rest.epoch < term.epoch) {
                 if self.is_current(record, server, term) {
                     *counts.entry(rest.server).or_insert(0_usize) += 1;
@@ -273,11 +502,29 @@ impl LockCache {
         self.recoveries.retain(|old| {
             old.term.epoch > term.epoch || !old.term.groups.without(term.groups).is_empty()
         });
-        let (claims, resend_at) = (BTreeMap::new(), now);
-        let mut recovery = Recovery { server, term, from, former, claims, until, resend_at };
+        let key = self.config.first_session.0;
+        let mut recovery = Recovery {
+            server,
+            term,
+            from,
+            former,
+            claims: Vec::new(),
+            index: Index::of(&[], key),
+            pages: Vec::new(),
+            sent: 0,
+            under_way: BTreeMap::new(),
+            end_at: now,
+            until,
+        };
         self.collect(&mut recovery);
+        recovery.cut(self.config.pages, key);
+        let is_empty = recovery.pages.is_empty();
         self.recoveries.push(recovery);
-        self.reassert(now, self.recoveries.len() - 1, out);
+        if is_empty {
+            self.say_end(now, self.recoveries.len() - 1, out);
+        }
+        // Those that were replaced leave room.
+        self.send_pages(now, server, out);
     }
 
     /// What an owner before this term was told, and this one will not be, is void.
@@ -289,47 +536,105 @@ impl LockCache {
             }
             let claims = std::mem::take(&mut old.claims);
             let mut void = old.clone();
-            (void.claims, old.claims) = claims
-                .into_iter()
-                .partition(|((record, _), _)| term.groups.contains(record.group()));
+            (void.claims, old.claims) =
+                claims.into_iter().partition(|claim| term.groups.contains(claim.record.group()));
+            let key = self.config.first_session.0;
+            void.index = Index::of(&void.claims, key);
+            old.index = Index::of(&old.claims, key);
             self.recoveries.push(void);
             self.give_up(now, self.recoveries.len() - 1, out);
         }
     }
 
     fn collect(&self, recovery: &mut Recovery) {
-        for (record, entry) in self.records.iter() {
+        for (record, entry) in self.records.iter_in(recovery.term.groups) {
             if !self.is_current(record, recovery.server, recovery.term) {
                 continue;
             }
             if let Some(held) = entry.held.filter(|held| recovery.is_about(held.rest)) {
-                let (mode, claim) = (held.mode, Claim::Held { token: held.token });
-                recovery.claims.insert((record.clone(), held.seq), Reassertion { mode, claim });
+                let (record, what) = (record.clone(), What::Held(held.token));
+                recovery.claims.push(Reassertion { record, seq: held.seq, mode: held.mode, what });
             }
             let (Some(ask), Some(want)) = (entry.asked, &entry.want) else { continue };
             let place = ask.place.filter(|place| recovery.is_about(place.rest));
             if let Some(Place { ticket, .. }) = place
                 && !self.config.bugs.has(Bug::WaitsNotReasserted)
             {
-                let (ticket, upgrade, owners) = (Some(ticket), want.upgrade, want.owners.clone());
-                let (mode, claim) = (want.mode, Claim::Waiting { ticket, upgrade, owners });
-                recovery.claims.insert((record.clone(), ask.seq), Reassertion { mode, claim });
+                let (upgrade, owners) = (want.upgrade, want.owners.clone());
+                let what = What::Waiting(Box::new(Waiting { ticket, upgrade, owners }));
+                let (record, seq, mode) = (record.clone(), ask.seq, want.mode);
+                recovery.claims.push(Reassertion { record, seq, mode, what });
             }
         }
     }
 
-    /// Says all of it, perhaps again.
-    fn reassert(&mut self, now: Tick, at: usize, out: &mut Vec<Output>) {
-        let recovery = &mut self.recoveries[at];
-        recovery.resend_at = now + self.config.resend;
-        let &mut Recovery { server, term: Term { groups, epoch }, former, .. } = recovery;
-        for ((record, seq), Reassertion { mode, claim }) in recovery.claims.clone() {
+    /// Sends further pages to the server, as far as there is room.
+    fn send_pages(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
+        let to_it = self.recoveries.iter().filter(|recovery| recovery.server == server);
+        let mut under_way: usize = to_it.map(|recovery| recovery.under_way.len()).sum();
+        for at in 0..self.recoveries.len() {
+            let recovery = &self.recoveries[at];
+            if recovery.server != server || recovery.is_sent() {
+                continue;
+            }
+            let (mut next, end) = (recovery.sent, recovery.pages.len());
+            let mut is_first = recovery.under_way.is_empty();
+            while next < end && (is_first || under_way < self.config.pages.window) {
+                self.send_page(now, at, next, out);
+                next += 1;
+                self.recoveries[at].sent = next;
+                under_way += 1;
+                is_first = false;
+            }
+            let is_early = self.config.bugs.has(Bug::EndBeforePages);
+            if next == end || is_early {
+                self.say_end(now, at, out);
+            }
+        }
+    }
+
+    /// Sends what is in a page, and asks whether the server has it.
+    fn send_page(&mut self, now: Tick, at: usize, page: usize, out: &mut Vec<Output>) {
+        let recovery = &self.recoveries[at];
+        let &Recovery { server, former, term: Term { epoch, .. }, .. } = recovery;
+        for claim in recovery.page(page) {
+            let (record, seq, mode) = (claim.record.clone(), claim.seq, claim.mode);
+            let claim = claim.claim();
             let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
             self.links.send(server, message, out);
         }
-        let count = u32::try_from(recovery.claims.len()).unwrap_or(u32::MAX);
-        let seqs = recovery.claims.keys().map(|(_, seq)| seq.0);
-        let sum = seqs.fold(0, u64::wrapping_add);
+        self.ask_about(now, at, page, out);
+    }
+
+    fn ask_about(&mut self, now: Tick, at: usize, page: usize, out: &mut Vec<Output>) {
+        let recovery = &mut self.recoveries[at];
+        let ask_at = now + self.config.resend;
+        recovery.under_way.entry(page).or_insert(UnderWay { ask_at, tell_from: now }).ask_at =
+            ask_at;
+        let &mut Recovery { server, former, term: Term { groups, epoch }, .. } = recovery;
+        let (first, last) = recovery.pages[page];
+        let (count, sum) = total(recovery.page(page));
+        let message = ToServer::Page { groups, epoch, former, first, last, count, sum };
+        self.links.send(server, message, out);
+    }
+
+    /// Says how much it was, if all of it was sent.
+    fn say_end(&mut self, now: Tick, at: usize, out: &mut Vec<Output>) {
+        let resend = self.config.resend;
+        let is_early = self.config.bugs.has(Bug::EndBeforePages);
+        let recovery = &mut self.recoveries[at];
+        if !recovery.is_sent() && !is_early {
+            return;
+        }
+        recovery.end_at = now + resend;
+        let &mut Recovery { server, former, term: Term { groups, epoch }, .. } = recovery;
+        let (count, sum) = if is_early {
+            let last = recovery.sent.checked_sub(1).map(|page| recovery.pages[page].1);
+            let to = recovery.claims.partition_point(|claim| Some(claim.seq) <= last);
+            total(&recovery.claims[..to])
+        } else {
+            total(&recovery.claims)
+        };
         self.links.send(server, ToServer::Reasserted { groups, epoch, former, count, sum }, out);
     }
 

@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::refusal::AcquireRefusal;
 use crate::stay::Stay;
 use crate::time::Tick;
-use crate::token::{Ticket, Token};
+use crate::token::{Epoch, Ticket, Token};
 
 /// What a number is to this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,17 @@ impl LockCache {
     ) {
         match (self.number(record, seq), self.asked(record)) {
             (Number::Asked, Some(ask)) if ask.server == server => {
-                let rest = Rest { server, epoch: self.routes.epoch(record.group()) };
-                let place = Some(Place { ticket, rest });
+                let epoch = self.routes.epoch(record.group());
+                // A place that is known rests where it did: `Recovered` moves it to a new term.
+                // Any other ticket of an earlier term was given by an owner that has been replaced:
+                // whoever came after it does not know of that place. (A peer without epochs gives
+                // tickets without one.)
+                let known = ask.place.filter(|place| place.ticket == ticket);
+                let is_late = ticket.epoch() < epoch && ticket.epoch() != Epoch::NONE;
+                if is_late && known.is_none() {
+                    return;
+                }
+                let place = known.or(Some(Place { ticket, rest: Rest { server, epoch } }));
                 let resend_at = now + self.config.resend * 4;
                 self.records.put_ask(record, Ask { place, resend_at, ..ask });
             }
@@ -258,7 +267,7 @@ impl LockCache {
         self.advance(now, record, out);
     }
 
-    /// A grant is void, although the session lives.
+    /// A grant is void, although the session lives. The server says so until it is answered.
     pub(super) fn grant_lost(
         &mut self,
         now: Tick,
@@ -267,11 +276,18 @@ impl LockCache {
         seq: Seq,
         out: &mut Vec<Output>,
     ) {
-        let Some(held) = self.held(record) else { return };
+        let Some(held) = self.held(record) else {
+            // It was heard before, and the answer was lost. A later acquire is an answer too.
+            if self.asked(record).is_none_or(|ask| ask.seq < seq) {
+                self.end(server, record, Over::release(seq, None), out);
+            }
+            return;
+        };
         // What the grant was converted to since then is void too.
         let is_this = (held.granted..=held.seq).contains(&seq);
         if is_this && self.may_void(server, record, held.rest) {
             self.lose(record, out);
+            self.end(server, record, Over::release(held.seq, None), out);
             self.advance(now, record, out);
         }
     }

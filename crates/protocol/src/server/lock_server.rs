@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use super::graph::{Victim, WaitGraph};
-use super::registry::{Registry, RegistryOutput, SessionView, ToTables};
+use super::registry::{Recovering, Registry, RegistryOutput, SessionView, ToTables};
 use super::table::{LockTable, TableInput, TableOutput};
 use super::{Input, Output};
 use crate::bugs::Bug;
@@ -201,6 +201,7 @@ impl LockServer {
             TableOutput::Recovered { former } => {
                 self.registry.recovered(former, &mut self.from_registry);
             }
+            TableOutput::Progress { session } => self.registry.progressed(session),
             TableOutput::Dropped { former } => self.registry.dropped(former),
             TableOutput::Fact(fact) => {
                 for Victim { session, seq, record, cycle } in self.graph.handle(fact) {
@@ -282,6 +283,12 @@ impl LockServer {
         self.tables.iter().any(LockTable::is_recovering)
     }
 
+    /// For which sessions it waits, and until when; none if it does not recover.
+    #[must_use]
+    pub fn recovering(&self) -> Option<Recovering> {
+        self.registry.recovering()
+    }
+
     /// Whether nobody waits for or is reported to hold anything, as far as owners are named.
     #[must_use]
     pub fn graph_is_empty(&self) -> bool {
@@ -314,7 +321,7 @@ fn group_of(message: &ToServer) -> Option<Group> {
         | ToServer::Cancel { record, .. }
         | ToServer::Report { record, .. }
         | ToServer::Reassert { record, .. } => Some(record.group()),
-        ToServer::Reasserted { groups, .. } => groups.iter().next(),
+        ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => groups.iter().next(),
         ToServer::Open { .. } | ToServer::KeepAlive { .. } | ToServer::Close => None,
     }
 }
@@ -335,7 +342,8 @@ pub fn reply_to(message: &ToServer, refusal: &Refusal) -> Option<ToNode> {
             Some(ToNode::Unlisted { term: Term { groups, epoch: *epoch }, former: *former })
         }
         (
-            ToServer::Reasserted { groups, epoch, former, .. },
+            ToServer::Page { groups, epoch, former, .. }
+            | ToServer::Reasserted { groups, epoch, former, .. },
             Refusal::Reassert(ReassertRefusal::NotListed | ReassertRefusal::Claimed),
         ) => {
             let term = Term { groups: *groups, epoch: *epoch };

@@ -7,7 +7,7 @@
 //! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
-//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart, not more | re-assert |
+//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart; R5 | re-assert |
 //! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
 //! | Former | yes, another server's | the same | be spoken for |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
@@ -19,6 +19,9 @@
 //! - **R3** a term's epoch is durable before it begins.
 //! - **R4** a session that was open when groups were left is marked in the store before
 //!   [`Output::Left`], and is never extended again.
+//! - **R5** a session that has yet to re-assert is extended only if a page of its re-assertions was
+//!   heard since it was extended last, and never beyond [`RECOVERY_LEASES`] leases from the
+//!   beginning of the term: so it can't hold up the others for longer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -27,7 +30,7 @@ use std::time::Duration;
 use super::{Listed, Output, Store};
 use crate::bugs::Bug;
 use crate::ids::{SessionId, StoreId};
-use crate::limits::{Limits, margin};
+use crate::limits::{Limits, RECOVERY_LEASES, margin};
 use crate::messages::{Handoff, Term, ToNode};
 use crate::refusal::{SessionRefusal, TermRefusal};
 use crate::slot::GroupSet;
@@ -80,12 +83,26 @@ struct Session {
     is_last: bool,
     /// It is a session with this server.
     is_own: bool,
+    /// A page of its re-assertions was heard since its last keep-alive.
+    has_progressed: bool,
+    /// While it has yet to re-assert, its lease is not extended beyond this.
+    recover_by: Tick,
 }
 
 impl Session {
     fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
         let is_own = state != State::Former;
-        Self { ttl, handoff, state, until, unrecovered: 0, is_last: false, is_own }
+        Self {
+            ttl,
+            handoff,
+            state,
+            until,
+            unrecovered: 0,
+            is_last: false,
+            is_own,
+            has_progressed: false,
+            recover_by: until,
+        }
     }
 
     /// When its lease ends if a term begins that lists it, of which all that is known is that it
@@ -115,6 +132,15 @@ pub struct SessionView {
     pub recovers: bool,
     /// Its lease is not extended any more.
     pub last: bool,
+}
+
+/// A recovery that has not ended: nothing is granted in its terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovering {
+    /// When it ends at the latest: the last of the leases below, as it stands now.
+    pub until: Tick,
+    /// The sessions that have yet to re-assert what they had, by their ids.
+    pub waiting_for: Vec<SessionId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +180,8 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
+    /// The sessions whose `unrecovered` is above 0.
+    unrecovered: BTreeSet<SessionId>,
     /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
     ended: VecDeque<(Tick, SessionId)>,
     ended_ids: BTreeSet<SessionId>,
@@ -175,6 +203,7 @@ impl Registry {
             shards,
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
+            unrecovered: BTreeSet::new(),
             ended: VecDeque::new(),
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
@@ -240,6 +269,15 @@ impl Registry {
     pub fn lease_end(&self, session: SessionId) -> Option<Tick> {
         let known = self.sessions.get(&session);
         known.filter(|known| known.state == State::Open).map(|known| known.until)
+    }
+
+    /// For which sessions the terms of this server wait, and until when; none if they wait for
+    /// nobody. Takes as long as there are such sessions, and no time if there are none.
+    #[must_use]
+    pub fn recovering(&self) -> Option<Recovering> {
+        let known = |id| self.sessions.get(id).map(|session| session.until);
+        let until = self.unrecovered.iter().filter_map(known).max()?;
+        Some(Recovering { until, waiting_for: self.unrecovered.iter().copied().collect() })
     }
 
     /// What is served now.
@@ -310,13 +348,13 @@ impl Registry {
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
-        let session = &self.sessions[&id];
-        if session.unrecovered > 0 {
+        if self.sessions[&id].unrecovered > 0 && !self.may_extend(now, id) {
             for term in self.terms.clone() {
                 self.send(id, ToNode::Serving(term), out);
             }
             return Ok(());
         }
+        let session = &self.sessions[&id];
         if session.is_last {
             return Ok(());
         }
@@ -324,6 +362,20 @@ impl Registry {
         self.set_lease(id, until);
         self.send(id, ToNode::Alive { number }, out);
         Ok(())
+    }
+
+    /// R5: whether a session that has yet to re-assert is extended. A page may count once.
+    fn may_extend(&mut self, now: Tick, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        let is_in_time = now + session.ttl <= session.recover_by;
+        std::mem::take(&mut session.has_progressed) && is_in_time
+    }
+
+    /// A page of the session's re-assertions was heard.
+    pub fn progressed(&mut self, id: SessionId) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.has_progressed = true;
+        }
     }
 
     /// A node ends its session: its records may go on at once, since it says so itself.
@@ -432,6 +484,7 @@ impl Registry {
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
                 self.sessions.remove(&session);
+                self.unrecovered.remove(&session);
                 self.remember_ended(now, session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
                 out.push_back(RegistryOutput::Out(Output::Ended { session }));
@@ -457,18 +510,25 @@ impl Registry {
 
     /// A listed session has re-asserted all it had in one term.
     pub fn recovered(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        self.one_term_less(id);
+        let session = self.sessions.get(&id);
+        if session.is_some_and(|it| it.unrecovered == 0 && it.state == State::Former) {
+            self.end(id, out);
+        }
+    }
+
+    fn one_term_less(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 && session.state == State::Former {
-            self.end(id, out);
+        if session.unrecovered == 0 {
+            self.unrecovered.remove(&id);
         }
     }
 
     /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
     /// it. So its entry is not deleted before its lease is over.
     pub fn dropped(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unrecovered = session.unrecovered.saturating_sub(1);
+        self.one_term_less(id);
     }
 
     /// No session that is open now is extended any more: these groups are left, it may have
@@ -548,8 +608,15 @@ impl Registry {
                 State::Opening | State::Listed => session.state = State::Open,
                 State::Open | State::Former => {}
             }
+            if session.unrecovered == 0 {
+                session.recover_by = now + (one.ttl + margin(one.ttl)) * RECOVERY_LEASES;
+                session.has_progressed = false;
+            }
             session.unrecovered += count;
             session.is_last |= one.last;
+            if count > 0 {
+                self.unrecovered.insert(one.session);
+            }
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);
                 out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use lockspan_protocol::cache::{Config, Input, Output};
+use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
 use lockspan_protocol::{
     AcquireRefusal, Bugs, Epoch, GroupSet, Handoff, LockCache, Mode, NotServed, Record, Seq,
     ServerId, SessionId, StayLimits, Term, Tick, ToNode, ToServer, Token,
@@ -23,6 +23,7 @@ const CONFIG: Config = Config {
     stay: StayLimits { turns: 2, time: Duration::from_millis(2) },
     records: 3,
     owners: OWNERS_MAX,
+    pages: PageLimits { claims: 1, bytes: 1 << 10, window: 2 },
     bugs: Bugs::NONE,
 };
 /// Whatever happens, a cache with these limits can be written down in that many bytes.
@@ -49,6 +50,8 @@ pub(crate) struct CacheFuzz {
     number: u64,
     /// The last re-assertion: to whom, for what, and of which session.
     awaited: Option<(ServerId, SessionId, Term, SessionId)>,
+    /// The last page that was asked about.
+    page: Seq,
     /// What the servers say that they serve; a server may say something else.
     terms: Vec<Term>,
     steps: u64,
@@ -58,7 +61,7 @@ pub(crate) struct CacheFuzz {
 
 impl Fuzz for CacheFuzz {
     type Input = Input;
-    const KINDS: u32 = 17;
+    const KINDS: u32 = 18;
 
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -73,6 +76,7 @@ impl Fuzz for CacheFuzz {
             topics: VecDeque::new(),
             number: 0,
             awaited: None,
+            page: Seq::NONE,
             terms,
             steps: 0,
             seen: 0,
@@ -139,6 +143,10 @@ impl CacheFuzz {
                     }
                 }
                 ToServer::KeepAlive { number } => self.number = number,
+                ToServer::Page { groups, epoch, former, first, .. } => {
+                    self.awaited = Some((server, session, Term { groups, epoch }, former));
+                    self.page = first;
+                }
                 ToServer::Reasserted { groups, epoch, former, .. } => {
                     self.awaited = Some((server, session, Term { groups, epoch }, former));
                 }
@@ -196,9 +204,13 @@ impl CacheFuzz {
             4002..4100 => Input::Tick,
             4100..4700 if self.awaited.is_some() => {
                 let (server, session, term, former) = self.awaited.unwrap();
-                let message = match rng.percent(80) {
-                    true => ToNode::Recovered(term),
-                    false => ToNode::Unlisted { term, former },
+                let message = match rng.below(10) {
+                    0..4 => ToNode::Recovered(term),
+                    4..8 => {
+                        let (first, whole) = (self.page, rng.percent(70));
+                        ToNode::Heard { term, former, first, whole }
+                    }
+                    _ => ToNode::Unlisted { term, former },
                 };
                 Input::Message { server, session, message }
             }
@@ -327,6 +339,7 @@ fn kind(output: &Output) -> u32 {
             ToServer::Report { .. } => 14,
             ToServer::Reassert { .. } => 15,
             ToServer::Reasserted { .. } => 16,
+            ToServer::Page { .. } => 17,
             ToServer::Close => 0,
             other => panic!("a node does not say {other:?}"),
         },

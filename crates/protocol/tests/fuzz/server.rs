@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockspan_protocol::server::Listed;
 use lockspan_protocol::{
     Bugs, Claim, Epoch, Group, GroupSet, Handoff, Input, Limits, LockServer, Output, Record,
-    Refusal, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
+    Refusal, Seq, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
 };
 
 use crate::common::{self, OWNERS_MAX, RECORDS};
@@ -52,7 +52,7 @@ pub(crate) struct ServerFuzz {
 
 impl Fuzz for ServerFuzz {
     type Input = Input;
-    const KINDS: u32 = 15;
+    const KINDS: u32 = 16;
 
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -310,6 +310,10 @@ impl ServerFuzz {
                     8 => (rng.below(3) as u32, rng.below(30)),
                     _ => (u32::MAX, u64::MAX),
                 };
+                if rng.percent(40) {
+                    let (first, last) = (Seq::NONE, Seq(u64::MAX));
+                    return ToServer::Page { groups, epoch, former, first, last, count, sum };
+                }
                 ToServer::Reasserted { groups, epoch, former, count, sum }
             }
         }
@@ -336,6 +340,7 @@ fn kind(output: &Output) -> u32 {
             ToNode::Refused { .. } => 12,
             ToNode::Lost { .. } => 13,
             ToNode::Keep { .. } => 14,
+            ToNode::Heard { .. } => 15,
             other => panic!("a server does not put out {other:?}"),
         },
     }

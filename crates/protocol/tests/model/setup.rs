@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use lockspan_protocol::cache::Config;
+use lockspan_protocol::cache::{Config, PageLimits};
 use lockspan_protocol::{
     Bugs, GroupSet, Handoff, Limits, LockCache, LockServer, Record, ServerId, SessionId, StayLimits,
 };
@@ -122,6 +122,7 @@ impl Setup {
             stay: StayLimits::default(),
             records: 2,
             owners: 2,
+            pages: PageLimits { claims: 1, bytes: 1 << 10, window: 1 },
             bugs: self.bugs,
         })
     }

@@ -219,7 +219,9 @@ impl Connection {
                     known.check_epoch(service, record, *epoch, Some(claim))?;
                     self.check_former(Some(*former))?;
                 }
-                ToServer::Reasserted { former, .. } => self.check_former(Some(*former))?,
+                ToServer::Page { former, .. } | ToServer::Reasserted { former, .. } => {
+                    self.check_former(Some(*former))?;
+                }
                 _ => {}
             },
             _ => {}
@@ -262,6 +264,16 @@ impl Connection {
             }
         };
         if let Some((session, answer)) = answer {
+            // Only for sessions of its own user: nobody tells anything in another's name.
+            if let Command::Tell { message, .. } = command
+                && let ToServer::Reassert { former, .. } = message
+                && !matches!(why, Denied::NotServed(_))
+                && self.check_former(Some(*former)).is_ok()
+                && let Some(seat) = self.shared.service.seat(session)
+                && self.access.check_owner(&seat).is_ok()
+            {
+                self.shared.service.disown(&seat, message, work);
+            }
             self.outbox.event(session, &Event::Node(answer), false, &mut work.dirty);
         }
     }
@@ -282,7 +294,9 @@ fn sessions_of(command: &Command) -> Vec<SessionId> {
             former.iter().copied().chain([*session]).collect()
         }
         Command::Tell { session, message } => match message {
-            ToServer::Reassert { former, .. } | ToServer::Reasserted { former, .. } => {
+            ToServer::Reassert { former, .. }
+            | ToServer::Page { former, .. }
+            | ToServer::Reasserted { former, .. } => {
                 vec![*session, *former]
             }
             _ => vec![*session],

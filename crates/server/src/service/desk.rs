@@ -158,6 +158,7 @@ impl Service {
             for note in std::mem::take(&mut work.notes) {
                 match note {
                     Note::Recovered { former } => desk.registry.recovered(former, &mut desk.out),
+                    Note::Progress { session } => desk.registry.progressed(session),
                     Note::Dropped { former } => desk.registry.dropped(former),
                     Note::Behind { groups, above } => self.behind(desk, now, groups, above, work),
                 }

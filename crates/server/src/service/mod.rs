@@ -39,7 +39,7 @@
 //! 5. **`Recovered` and `Dropped` reach the registry late**, when the table is unlocked. Each takes
 //!    one from a count that the beginning of a term has raised. The sum does not depend on the
 //!    order, and while it is too high the session is not extended but told to re-assert, which is
-//!    answered again.
+//!    answered again. A late `Progress` extends nothing that was not extended anyway, or may be.
 //! 6. **`Behind` reaches the registry late**, perhaps when the groups are in a later term already.
 //!    It counts only against a term that is not above the epoch that it names, so a late double
 //!    does not end a new term, and no epoch is taken twice.
@@ -209,10 +209,12 @@ impl Service {
                 record.group()
             }
             ToServer::Report { record, .. } => record.group(),
-            ToServer::Reasserted { groups, .. } => match groups.iter().next() {
-                Some(group) => group,
-                None => return Ok(()),
-            },
+            ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
+                match groups.iter().next() {
+                    Some(group) => group,
+                    None => return Ok(()),
+                }
+            }
             _ => return Ok(()),
         };
         let session = seat.id;

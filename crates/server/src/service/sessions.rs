@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lockspan_protocol::server::Output;
 use lockspan_protocol::server::registry::RegistryOutput;
+use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::{Handoff, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{CommandError, ErrorCode};
 
@@ -135,6 +136,16 @@ impl Service {
             return Err(CommandError::new(ErrorCode::Limit, text));
         }
         Ok(())
+    }
+
+    /// A node re-asserts what it may not: it has heard so, and that counts as told.
+    pub(crate) fn disown(&self, seat: &Seat, message: &ToServer, work: &mut Work) {
+        let ToServer::Reassert { record, epoch, former, seq, .. } = message else { return };
+        let (session, record) = (seat.id, record.clone());
+        let (shard, epoch) = (self.shard_of(record.group()), *epoch);
+        let (former, seq) = (*former, *seq);
+        let input = TableInput::Disown { session, record, epoch, former, seq };
+        self.tell_shard(shard, input, work);
     }
 
     /// Of so many seqs a session may tell: the tables have no more of it.

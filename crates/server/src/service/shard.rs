@@ -99,6 +99,7 @@ impl Shard {
                     work.victims.extend(crate::lock(graph).handle_in(scope, fact));
                 }
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
+                TableOutput::Progress { session } => work.notes.push(Note::Progress { session }),
                 TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),
                 TableOutput::Behind { groups, above } => {
                     work.notes.push(Note::Behind { groups, above });

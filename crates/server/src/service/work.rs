@@ -51,6 +51,7 @@ impl Work {
 #[derive(Debug)]
 pub(super) enum Note {
     Recovered { former: SessionId },
+    Progress { session: SessionId },
     Dropped { former: SessionId },
     Behind { groups: GroupSet, above: Epoch },
 }

@@ -1,6 +1,6 @@
 //! What a user can't do to others, whatever they say about epochs, owners and sessions.
 
-use lockspan_protocol::{Claim, Epoch, Mode, Seq, ToNode, ToServer, Token};
+use lockspan_protocol::{Claim, Epoch, GroupSet, Mode, Seq, Term, ToNode, ToServer, Token};
 use lockspan_server::{Address, Config, Data};
 use lockspan_wire::{ErrorCode, Value};
 
@@ -108,6 +108,54 @@ async fn a_user_re_asserts_what_an_earlier_epoch_has_granted() {
     let roots = root.open(&["LEASE", "30000"]).await;
     let waits = root.ask(&["LS.ACQUIRE", &roots, "doc:1", "W"]).await;
     assert_eq!(word(&waits, "status"), "queued", "ann holds it");
+    server.stop().await;
+}
+
+/// It loses that record, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_may_not_re_assert_one_record_keeps_the_others() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let config = Config {
+        users: Some(users(dir.path())),
+        data: Data::Dir(dir.path().join("data")),
+        shards: 1,
+        ..fresh()
+    };
+    let server = start(config.clone()).await;
+    let mut ann = as_user(&server, "ann").await;
+    let session = ann.open_native_for(7, std::time::Duration::from_secs(30)).await;
+    ann.tell(session, &acquire("doc:1", Mode::Write, 1, 1)).await;
+    assert!(matches!(ann.heard().await, ToNode::Granted { .. }));
+    server.stop().await;
+    drop(server);
+    let server = start(config).await;
+    let mut ann = as_user(&server, "ann").await;
+    let (epoch, former) = (Epoch::new(2).expect("small"), session);
+    for (name, seq) in [("doc:1", 1), ("secret:1", 2)] {
+        let reassert = ToServer::Reassert {
+            record: record(name),
+            epoch,
+            former,
+            seq: Seq(seq),
+            mode: Mode::Write,
+            claim: Claim::Held { token: token(1, 1) },
+        };
+        ann.tell(session, &reassert).await;
+    }
+    assert_eq!(ann.heard().await, ToNode::Lost { record: record("secret:1"), seq: Seq(2) });
+    let groups = GroupSet::ALL;
+    let (first, last, count, sum) = (Seq(1), Seq(2), 2, 3);
+    ann.tell(session, &ToServer::Page { groups, epoch, former, first, last, count, sum }).await;
+    let term = Term { groups, epoch };
+    assert_eq!(ann.heard().await, ToNode::Heard { term, former, first, whole: true });
+    ann.tell(session, &ToServer::Reasserted { groups, epoch, former, count, sum }).await;
+    assert_eq!(ann.heard().await, ToNode::Recovered(term));
+    let mut root = as_user(&server, "root").await;
+    let roots = root.open(&["LEASE", "30000"]).await;
+    for (name, status) in [("doc:1", "queued"), ("secret:1", "granted")] {
+        let answer = root.ask(&["LS.ACQUIRE", &roots, name, "W"]).await;
+        assert_eq!(word(&answer, "status"), status, "{name}");
+    }
     server.stop().await;
 }
 

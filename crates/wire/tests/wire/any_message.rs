@@ -118,6 +118,11 @@ pub(crate) fn to_server() -> impl Strategy<Value = ToServer> {
                 ToServer::Reassert { record, epoch, former, seq, mode, claim }
             }
         ),
+        (groups(), epoch(), session(), seq(), seq(), any::<u32>(), any::<u64>()).prop_map(
+            |(groups, epoch, former, first, last, count, sum)| {
+                ToServer::Page { groups, epoch, former, first, last, count, sum }
+            }
+        ),
         (groups(), epoch(), session(), any::<u32>(), any::<u64>()).prop_map(
             |(groups, epoch, former, count, sum)| {
                 ToServer::Reasserted { groups, epoch, former, count, sum }
@@ -158,6 +163,9 @@ fn to_node() -> impl Strategy<Value = ToNode> {
         Just(ToNode::NoSession),
         term().prop_map(ToNode::Serving),
         term().prop_map(ToNode::Recovered),
+        (term(), session(), seq(), any::<bool>()).prop_map(|(term, former, first, whole)| {
+            ToNode::Heard { term, former, first, whole }
+        }),
         (term(), session()).prop_map(|(term, former)| ToNode::Unlisted { term, former }),
         (record(), seq(), mode(), token(), option::of(mode())).prop_map(
             |(record, seq, mode, token, give_back)| {

@@ -308,7 +308,7 @@ fn a_wrong_command_is_told_what_and_where() {
         (
             "LS.TELL 1 shout",
             "ERR LS.TELL: verb \"shout\" at argument 2 is not one of open, keep-alive, close, \
-             acquire, release, cancel, report, reassert, reasserted"
+             acquire, release, cancel, report, reassert, page, reasserted"
                 .into(),
         ),
         ("LS.TELL 1 release 4 -", "ERR LS.TELL: record is missing at argument 5".into()),

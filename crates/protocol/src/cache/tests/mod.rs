@@ -11,7 +11,7 @@ mod wishes;
 
 use std::time::Duration;
 
-use super::{Config, Input, LockCache, Output, WantRefusal};
+use super::{Config, Input, LockCache, Output, PageLimits, WantRefusal};
 use crate::bugs::Bugs;
 use crate::ids::{Owner, Seq, ServerId, SessionId};
 use crate::messages::{Claim, Handoff, LocalWait, Term, ToNode, ToServer};
@@ -33,6 +33,7 @@ fn config() -> Config {
         stay: StayLimits::default(),
         records: 4,
         owners: 2,
+        pages: PageLimits { claims: 2, bytes: 1 << 14, window: 2 },
         bugs: Bugs::NONE,
     }
 }
@@ -153,6 +154,10 @@ fn sent(message: &ToServer) -> String {
             };
             let (record, epoch, former) = (name(record), epoch.number(), former.0);
             format!("reassert {record} {mode} {seq} in {epoch} for {former} {claim}")
+        }
+        ToServer::Page { epoch, former, first, last, count, .. } => {
+            let (epoch, former) = (epoch.number(), former.0);
+            format!("page {first}-{last} in {epoch} for {former}: {count}")
         }
         ToServer::Reasserted { groups, epoch, former, count, .. } => {
             let (epoch, former) = (epoch.number(), former.0);

@@ -31,11 +31,26 @@ fn check_two(script: &[Step<'_>]) {
 
 const RESTART: &str = "1/100 reassert x write #1 in 2 for 100 held 1.7
      1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+     1/100 page #1-#2 in 2 for 100: 2
+     1/100 reasserted 0-255 in 2 for 100: 2";
+
+/// What is asked when no answer has come.
+const ASKED: &str = "1/100 page #1-#2 in 2 for 100: 2
      1/100 reasserted 0-255 in 2 for 100: 2";
 
 const MOVE: &str = "2/101 reassert x write #1 in 2 for 100 held 1.7
      2/101 reassert y read #2 in 2 for 100 waits 1.3 o5
+     2/101 page #1-#2 in 2 for 100: 2
      2/101 reasserted 0-255 in 2 for 100: 2";
+
+const MOVE_ASKED: &str = "2/101 page #1-#2 in 2 for 100: 2
+     2/101 reasserted 0-255 in 2 for 100: 2";
+
+/// The server has the page that begins with `first`, or lacks some of it.
+fn heard(first: u64, whole: bool) -> Input {
+    let (former, first) = (SessionId(100), Seq(first));
+    says(ToNode::Heard { term: term(2), former, first, whole })
+}
 
 fn unlisted(server: u32, session: u64, former: u64) -> Input {
     let former = SessionId(former);
@@ -54,14 +69,159 @@ fn after_a_restart_the_node_says_what_it_holds_and_waits_for_and_asks_the_rest_a
 }
 
 #[test]
-fn re_assertions_are_sent_again_until_the_server_has_them() {
+fn re_assertions_are_sent_once_and_asked_about_until_the_server_has_them() {
     check_two(&[
         (10, serving(2), RESTART),
-        (20, serving(2), RESTART),
-        (520, Input::Tick, RESTART),
-        (600, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 1\n{RESTART}")),
-        (700, recovered(2), ""),
+        (20, serving(2), ""),
+        (510, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (600, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 1\n{ASKED}")),
+        (610, heard(1, true), ""),
+        (620, heard(1, true), ""),
+        (1110, Input::Tick, "1/100 alive 1\n 1/100 reasserted 0-255 in 2 for 100: 2"),
+        (1200, recovered(2), ""),
+        (1210, heard(1, true), ""),
         (2600, Input::Tick, "1/100 alive 1\n 1/100 acquire y read #2 in 2 o5"),
+    ]);
+}
+
+#[test]
+fn a_page_is_told_again_when_the_server_lacks_some_of_it() {
+    check_two(&[
+        (10, serving(2), RESTART),
+        (
+            20,
+            heard(1, false),
+            "1/100 reassert x write #1 in 2 for 100 held 1.7
+             1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+             1/100 page #1-#2 in 2 for 100: 2",
+        ),
+        (30, heard(2, true), ""),
+        (35, heard(1, false), ""),
+        (520, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (
+            530,
+            heard(1, false),
+            "1/100 reassert x write #1 in 2 for 100 held 1.7
+             1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+             1/100 page #1-#2 in 2 for 100: 2",
+        ),
+        (540, heard(1, true), ""),
+        (550, heard(1, false), ""),
+        (1040, Input::Tick, "1/100 reasserted 0-255 in 2 for 100: 2"),
+        (1050, recovered(2), ""),
+    ]);
+}
+
+/// A node with four grants: pages of one, of which two may be under way.
+fn node_with_four() -> LockCache {
+    let pages = PageLimits { claims: 1, ..config().pages };
+    let mut cache = node(Config { pages, ..config() });
+    for (seq, name) in (1..).zip(["w", "x", "y", "z"]) {
+        step(&mut cache, seq, want(name, Write));
+        step(&mut cache, seq, granted(name, seq, Write));
+    }
+    cache
+}
+
+const FIRST_TWO: &str = "1/100 reassert w write #1 in 2 for 100 held 1.7
+     1/100 page #1-#1 in 2 for 100: 1
+     1/100 reassert x write #2 in 2 for 100 held 1.7
+     1/100 page #2-#2 in 2 for 100: 1";
+
+#[test]
+fn no_more_than_a_window_is_under_way_and_what_was_cut_off_is_resumed_where_it_was() {
+    run(
+        &mut node_with_four(),
+        &[
+            (10, serving(2), FIRST_TWO),
+            (
+                20,
+                heard(2, true),
+                "1/100 reassert y write #3 in 2 for 100 held 1.7
+                 1/100 page #3-#3 in 2 for 100: 1",
+            ),
+            // The connection was broken: what the server has is asked, not told again.
+            (
+                30,
+                Input::Connected { server: ServerId(1) },
+                "1/100 alive 1
+                 1/100 page #1-#1 in 2 for 100: 1
+                 1/100 page #3-#3 in 2 for 100: 1",
+            ),
+            (
+                40,
+                heard(3, false),
+                "1/100 reassert y write #3 in 2 for 100 held 1.7
+                 1/100 page #3-#3 in 2 for 100: 1",
+            ),
+            (
+                50,
+                heard(1, true),
+                "1/100 reassert z write #4 in 2 for 100 held 1.7
+                 1/100 page #4-#4 in 2 for 100: 1
+                 1/100 reasserted 0-255 in 2 for 100: 4",
+            ),
+            (60, heard(3, true), ""),
+            (70, heard(4, true), ""),
+            (80, recovered(2), ""),
+            (90, revoke("z", 4, Write), "drain z by 92"),
+        ],
+    );
+}
+
+#[test]
+fn keep_alives_are_answered_while_a_node_re_asserts() {
+    run(
+        &mut node_with_four(),
+        &[
+            (10, serving(2), FIRST_TWO),
+            (
+                3000,
+                Input::Tick,
+                "1/100 alive 1
+                 1/100 page #1-#1 in 2 for 100: 1
+                 1/100 page #2-#2 in 2 for 100: 1",
+            ),
+            (3010, alive(1), "lease 1 11100"),
+            (8200, want("w", Write), "open w write 1.7 on 1"),
+        ],
+    );
+}
+
+#[test]
+fn a_late_place_of_an_owner_that_was_replaced_is_not_taken_for_one_with_its_successor() {
+    check(&[
+        (1, want("y", Read), "1/100 acquire y read #1 in 1"),
+        (
+            10,
+            serving(2),
+            "1/100 reasserted 0-255 in 2 for 100: 0
+             1/100 acquire y read #1 in 2",
+        ),
+        // With the ticket 1.3: epoch 2 does not know of it.
+        (20, queued("y", 1), ""),
+        (30, recovered(2), ""),
+        (
+            40,
+            serving(3),
+            "1/100 reasserted 0-255 in 3 for 100: 0
+             1/100 acquire y read #1 in 3",
+        ),
+    ]);
+}
+
+#[test]
+fn that_a_grant_is_void_is_answered_however_often_it_is_said() {
+    check(&[
+        (1, want("x", Write), "1/100 acquire x write #1 in 1"),
+        (2, granted("x", 1, Write), "open x write 1.7 on 1"),
+        (3, lost("x", 1), "lost x\n 1/100 release x #1"),
+        (4, lost("x", 1), "1/100 release x #1"),
+        (5, want("x", Write), "1/100 acquire x write #2 in 1"),
+        (6, lost("x", 1), ""),
+        (7, granted("x", 2, Write), "open x write 1.7 on 1"),
+        (8, lost("x", 1), ""),
+        (9, lost("x", 2), "lost x\n 1/100 release x #2"),
     ]);
 }
 
@@ -92,7 +252,7 @@ fn releases_wait_for_the_end_of_the_recovery() {
         (35, withdraw("y"), ""),
         (40, revoke("x", 4, Write), "drain x by 42"),
         (45, drained("x"), ""),
-        (510, Input::Tick, RESTART),
+        (510, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
         (
             520,
             recovered(2),
@@ -114,6 +274,7 @@ fn a_new_wish_does_not_wait_for_the_recovery_and_an_upgrade_does() {
                 10,
                 serving(2),
                 "1/100 reassert x read #1 in 2 for 100 held 1.7
+                 1/100 page #1-#1 in 2 for 100: 1
                  1/100 reasserted 0-255 in 2 for 100: 1",
             ),
             (20, upgrade("x"), ""),
@@ -135,6 +296,7 @@ fn an_upgrade_in_line_is_re_asserted_with_its_read() {
             serving(2),
             "1/100 reassert x read #1 in 2 for 100 held 1.7
              1/100 reassert x write #2 in 2 for 100 waits 1.3 upgrade
+             1/100 page #1-#2 in 2 for 100: 2
              1/100 reasserted 0-255 in 2 for 100: 2",
         ),
         (20, recovered(2), ""),
@@ -181,8 +343,9 @@ fn a_second_restart_is_told_what_is_true_then() {
         (
             40,
             serving(3),
-            "1/100 reassert x read #4 in 3 for 100 held 1.7
-             1/100 reassert y read #2 in 3 for 100 waits 1.3 o5
+            "1/100 reassert y read #2 in 3 for 100 waits 1.3 o5
+             1/100 reassert x read #4 in 3 for 100 held 1.7
+             1/100 page #2-#4 in 3 for 100: 2
              1/100 reasserted 0-255 in 3 for 100: 2",
         ),
         (50, recovered(2), ""),
@@ -219,6 +382,7 @@ fn what_a_new_owner_was_told_is_lost_when_it_is_restarted_and_the_node_speaks_fo
                 opened(2, 101, 2),
                 "lease 2 8200
                  2/101 reassert x write #1 in 2 for 100 held 1.7
+                 2/101 page #1-#1 in 2 for 100: 1
                  2/101 reasserted 0-255 in 2 for 100: 1",
             ),
             // The answer is lost, and with it that nobody waits for session 100 any more.
@@ -230,6 +394,7 @@ fn what_a_new_owner_was_told_is_lost_when_it_is_restarted_and_the_node_speaks_fo
                 "lost x
                  2/101 release x #1
                  2/101 reassert w write #4 in 3 for 101 held 2.1
+                 2/101 page #4-#4 in 3 for 101: 1
                  2/101 reasserted 0-255 in 3 for 101: 1",
             ),
         ],
@@ -277,7 +442,11 @@ fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
             (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
             (3000, Input::Connected { server: ServerId(1) }, "1/100 alive 1"),
             (3100, alive(1), "lease 1 11100"),
-            (3200, Input::Connected { server: ServerId(2) }, &format!("2/101 alive 1\n{MOVE}")),
+            (
+                3200,
+                Input::Connected { server: ServerId(2) },
+                &format!("2/101 alive 1\n{MOVE_ASKED}"),
+            ),
             (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
             (
                 8100,
@@ -313,7 +482,7 @@ fn a_session_that_speaks_for_itself_does_so_as_long_as_its_lease_stands() {
         (3000, Input::Tick, "1/100 alive 1\n 1/100 acquire y read #2 in 1 o5"),
         (3010, serving(2), RESTART),
         (3020, alive(1), "lease 1 11100"),
-        (8100, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 2\n{RESTART}")),
+        (8100, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 2\n{ASKED}")),
         (8200, recovered(2), ""),
         (8210, want("x", Write), "open x write 1.7 on 1"),
     ]);
@@ -377,7 +546,7 @@ fn an_owner_that_has_left_groups_is_told_about_the_others_only() {
             20,
             says(ToNode::Serving(rest)),
             &format!(
-                "1/100 reassert y read #2 in 2 for 100 waits 1.3 o5
+                "1/100 page #1-#2 in 2 for 100: 1
                  1/100 reasserted {groups} in 2 for 100: 1"
             ),
         ),
@@ -404,12 +573,15 @@ fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
         run(&mut cache, &script);
         run(&mut cache, more);
     };
-    moved(&[(300, from(2, 101, lost(1)), "lost x")]);
+    moved(&[
+        (300, from(2, 101, lost(1)), "lost x"),
+        (310, from(2, 101, ToNode::Recovered(term(2))), "2/101 release x #1"),
+    ]);
     moved(&[
         (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
         (310, from(1, 100, lost(1)), ""),
         (320, from(1, 100, two.clone()), ""),
-        (330, from(2, 101, lost(1)), "lost x"),
+        (330, from(2, 101, lost(1)), "lost x\n 2/101 release x #1"),
         (340, from(1, 100, two), "1/100 release x #7"),
     ]);
 }

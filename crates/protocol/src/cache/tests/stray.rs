@@ -87,6 +87,7 @@ fn what_is_lost_on_the_server_is_lost_here_and_asked_for_again_if_wanted() {
             40,
             lost("x", 1),
             "lost x
+             1/100 release x #1
              1/100 acquire x write #2 in 1",
         ),
         (50, lost("x", 1), ""),
@@ -101,7 +102,7 @@ fn a_read_is_lost_with_the_write_that_it_was() {
         (20, granted("x", 1, Write), "open x write 1.7 on 1"),
         (30, revoke("x", 1, Read), "drain x to read by 32"),
         (40, drained("x"), "1/100 release x #1 keep #2"),
-        (50, lost("x", 1), "lost x"),
+        (50, lost("x", 1), "lost x\n 1/100 release x #2"),
     ]);
 }
 

@@ -41,10 +41,12 @@
 //! | T4 | the same, of what goes on | what is wanted of it is said again |
 //! | T5 | session ended | all its claims are over; *schedule* each record |
 //! | T6 | alarm | late reservations go to the end of the line; revokes are sent again; *schedule* |
+//! | T6 | alarm | that grants are void is said again, where no node has answered |
 //! | T7 | re-assertion | a claim of an earlier term is there again |
 //! | T8 | end of the grace | *schedule* each record with a line |
 
 mod challenge;
+mod lost;
 mod recovery;
 mod release;
 mod schedule;
@@ -72,7 +74,8 @@ use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
 use challenge::Challenger;
-use recovery::{Grace, Total};
+use lost::Voids;
+use recovery::{Grace, Page, Total};
 pub use view::{ClaimView, RecordState, RecordView};
 
 /// What happens to a table.
@@ -109,6 +112,20 @@ pub enum TableInput {
         /// An acquire, release, cancel, report, re-assertion or the end of them.
         message: ToServer,
     },
+    /// What a session re-asserts, and may not: it counts as told, and that is all. Without this the
+    /// session would never have told everything, and would lose the rest too.
+    Disown {
+        /// Whose session.
+        session: SessionId,
+        /// Which record.
+        record: Record,
+        /// As in [`ToServer::Reassert`].
+        epoch: Epoch,
+        /// As there.
+        former: SessionId,
+        /// As there.
+        seq: Seq,
+    },
     /// The graph has found a circle: this waiting acquire is refused.
     Refuse {
         /// Whose session.
@@ -138,6 +155,11 @@ pub enum TableOutput {
     Recovered {
         /// The listed one.
         former: SessionId,
+    },
+    /// A session that re-asserts has told a page of it: it lives.
+    Progress {
+        /// The one that speaks.
+        session: SessionId,
     },
     /// A term is left before this listed session has re-asserted there.
     Dropped {
@@ -177,6 +199,7 @@ pub struct LockTable {
     reserves: VecDeque<(Tick, RecordIx)>,
     /// Sessions that want to upgrade where another one does.
     challenges: BTreeMap<RecordIx, Challenger>,
+    voids: Voids,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
     watch: Watch,
@@ -243,6 +266,7 @@ impl LockTable {
             resends: VecDeque::new(),
             reserves: VecDeque::new(),
             challenges: BTreeMap::new(),
+            voids: Voids::default(),
             answering: ClaimIx::NONE,
             watch: Watch::default(),
         }
@@ -281,6 +305,12 @@ impl LockTable {
                 self.leave(groups, out);
                 Ok(())
             }
+            TableInput::Disown { session, record, epoch, former, seq } => {
+                if let Some(by) = self.speaker(session) {
+                    self.disown(now, by, &record, epoch, former, seq, out);
+                }
+                Ok(())
+            }
             TableInput::Refuse { session, record, seq, cycle } => {
                 self.refuse(now, session, &record, seq, cycle, out);
                 Ok(())
@@ -296,7 +326,7 @@ impl LockTable {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
         let fronts = [self.resends.front(), self.reserves.front()];
-        fronts.into_iter().flatten().map(|&(tick, _)| tick).min()
+        fronts.into_iter().flatten().map(|&(tick, _)| tick).chain(self.voids.at).min()
     }
 
     fn message(
@@ -346,6 +376,11 @@ impl LockTable {
             ToServer::Reassert { record, epoch, former, seq, mode, claim } => self
                 .reassert(by, record, epoch, former, (seq, mode, claim), now, out)
                 .map_err(Refusal::Reassert),
+            ToServer::Page { groups, epoch, former, first, last, count, sum } => {
+                let page = Page { first, last, total: Total { count, sum } };
+                self.told_page(now, by, Term { groups, epoch }, former, page, out)
+                    .map_err(Refusal::Reassert)
+            }
             ToServer::Reasserted { groups, epoch, former, count, sum } => self
                 .reasserted(now, by, Term { groups, epoch }, former, Total { count, sum }, out)
                 .map_err(Refusal::Reassert),
@@ -429,6 +464,7 @@ impl LockTable {
         }
 
         self.sessions[by.key()].window.mark(wish.seq);
+        self.void_is_known(by, &record, wish.seq);
         if wish.upgrade
             && let Some(ix) = found
         {

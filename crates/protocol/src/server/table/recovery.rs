@@ -2,8 +2,19 @@
 //!
 //! A listed session is done when exactly those seqs have arrived that it says there are, in
 //! whatever order. The grace ends when every listed session is done or over.
+//!
+//! # Invariants
+//!
+//! - **G1** Each seq of a listed session is taken once. A re-assertion that comes again changes
+//!   nothing.
+//! - **G2** A page is *heard* only if every seq of it has arrived. What has arrived stays, unless
+//!   its group is left or the session that speaks is over: so a page that was heard is never asked
+//!   for again in this term.
+//! - **G3** No step takes longer because a session re-asserts more: what has arrived is counted and
+//!   summed as it comes, and a page has at most [`PAGE_MAX`] seqs.
 
 use super::*;
+use crate::limits::PAGE_MAX;
 use crate::messages;
 use crate::refusal::ReassertRefusal;
 
@@ -22,7 +33,13 @@ pub(super) struct Grace {
 struct Pending {
     /// Who speaks for it.
     by: Option<SessionIx>,
-    received: BTreeMap<Seq, Record>,
+    /// The seqs that have arrived (G1), each with the group of its record.
+    received: BTreeMap<Seq, Group>,
+    /// The sum of these seqs, wrapping.
+    sum: u64,
+    /// If another session speaks for it: their records. What is re-asserted by the listed session
+    /// itself ends with that anyway.
+    records: BTreeMap<Seq, Record>,
     total: Option<Total>,
 }
 
@@ -34,12 +51,51 @@ pub(super) struct Total {
     pub(super) sum: u64,
 }
 
+impl Total {
+    fn of(seqs: impl Iterator<Item = Seq>) -> Self {
+        let none = Self { count: 0, sum: 0 };
+        seqs.fold(none, |all, seq| Self {
+            count: all.count.saturating_add(1),
+            sum: all.sum.wrapping_add(seq.0),
+        })
+    }
+}
+
 impl Pending {
     fn is_complete(&self) -> bool {
         let count = u32::try_from(self.received.len()).unwrap_or(u32::MAX);
-        let sum = self.received.keys().fold(0, |sum: u64, seq| sum.wrapping_add(seq.0));
-        self.total == Some(Total { count, sum })
+        self.total == Some(Total { count, sum: self.sum })
     }
+
+    /// Whether all seqs of a page have arrived, and no others of its range (G2).
+    fn has_page(&self, page: &Page) -> bool {
+        let seqs = self.received.range(page.first..=page.last).map(|(&seq, _)| seq);
+        page.total.count as usize <= PAGE_MAX && Total::of(seqs.take(PAGE_MAX + 1)) == page.total
+    }
+
+    fn take(&mut self, seq: Seq, record: &Record, is_for_another: bool) {
+        self.received.insert(seq, record.group());
+        self.sum = self.sum.wrapping_add(seq.0);
+        if is_for_another {
+            self.records.insert(seq, record.clone());
+        }
+    }
+
+    /// These groups are left.
+    fn leave(&mut self, groups: GroupSet) {
+        self.received.retain(|_, group| !groups.contains(*group));
+        self.records.retain(|_, record| !groups.contains(record.group()));
+        self.sum = Total::of(self.received.keys().copied()).sum;
+        self.total = None;
+    }
+}
+
+/// What a node says of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Page {
+    pub(super) first: Seq,
+    pub(super) last: Seq,
+    pub(super) total: Total,
 }
 
 impl LockTable {
@@ -96,14 +152,16 @@ impl LockTable {
             // A double: all of it was heard, and has perhaps been released since.
             return Ok(());
         }
-        if self.pending(key, by, former)?.received.contains_key(&seq) {
+        let pending = self.pending(key, by, former)?;
+        if pending.received.contains_key(&seq) {
             return Ok(());
         }
-        let received = self.pending(key, by, former)?.received.len();
+        let received = pending.received.len();
         self.check_reassert(by, received, &record, &claim)?;
+        let is_for_another = self.sessions[by.key()].id != former;
         let pending = self.pending(key, by, former)?;
         pending.by = Some(by);
-        pending.received.insert(seq, record.clone());
+        pending.take(seq, &record, is_for_another);
         self.sessions[by.key()].window.mark(seq);
         if self.is_over(key, by, &record, seq) {
             self.complete(now, key, former, out);
@@ -135,6 +193,32 @@ impl LockTable {
         Ok(())
     }
 
+    /// A re-assertion that is not believed counts as told (G1).
+    #[expect(clippy::too_many_arguments, reason = "a re-assertion says that much")]
+    pub(super) fn disown(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        record: &Record,
+        epoch: Epoch,
+        former: SessionId,
+        seq: Seq,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let Ok(key) = self.served(record.group()) else { return };
+        if self.terms[key].term.epoch != epoch || self.has_recovered(key, by, former) {
+            return;
+        }
+        let (max, is_for_another) =
+            (self.limits.claims_per_session, self.sessions[by.key()].id != former);
+        let Ok(pending) = self.pending(key, by, former) else { return };
+        if pending.received.len() < max && !pending.received.contains_key(&seq) {
+            pending.by = Some(by);
+            pending.take(seq, record, is_for_another);
+            self.complete(now, key, former, out);
+        }
+    }
+
     /// Whether all of `former` was heard from this session.
     fn has_recovered(&self, key: usize, by: SessionIx, former: SessionId) -> bool {
         let heard = self.terms[key].recovered.get(&self.sessions[by.key()].id);
@@ -148,8 +232,7 @@ impl LockTable {
             let goes = state.term.groups.without(groups).is_empty();
             let Some(grace) = &mut state.grace else { continue };
             for (&former, pending) in &mut grace.pending {
-                pending.received.retain(|_, record| !groups.contains(record.group()));
-                pending.total = None;
+                pending.leave(groups);
                 if goes {
                     out.push(TableOutput::Dropped { former });
                 }
@@ -249,7 +332,7 @@ impl LockTable {
             };
             if stands {
                 let record = self.names.get(ix).name.clone();
-                self.send(by, ToNode::Lost { record, seq }, out);
+                self.void(by, record, seq, out);
                 return;
             }
             evicted.push(at);
@@ -257,7 +340,7 @@ impl LockTable {
         for at in evicted {
             let (session, seq) = (self.claims.get(at).session, self.claims.get(at).seq);
             let record = self.names.get(ix).name.clone();
-            self.send(session, ToNode::Lost { record, seq }, out);
+            self.void(session, record, seq, out);
             self.end(at, out);
         }
         // I2, whatever the node says: what it asked for earlier is over.
@@ -303,6 +386,60 @@ impl LockTable {
         self.answer(now, waiter, owners, out);
     }
 
+    /// The term that a node tells about, if it is one of this table as the node knows it.
+    fn told_term(
+        &self,
+        by: SessionIx,
+        told: Term,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<Option<(usize, Term)>, ReassertRefusal> {
+        let Some(group) = told.groups.iter().next() else { return Ok(None) };
+        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let term = self.terms[key].term;
+        if told.epoch != term.epoch {
+            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
+        }
+        if told.groups != term.groups {
+            // Some were left since: the node has to tell about the others alone.
+            self.send(by, ToNode::Serving(term), out);
+            return Ok(None);
+        }
+        Ok(Some((key, term)))
+    }
+
+    /// The node asks whether a page of its re-assertions is here.
+    pub(super) fn told_page(
+        &mut self,
+        now: Tick,
+        by: SessionIx,
+        told: Term,
+        former: SessionId,
+        page: Page,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), ReassertRefusal> {
+        let Some((key, term)) = self.told_term(by, told, out)? else { return Ok(()) };
+        if self.has_recovered(key, by, former) {
+            self.send(by, ToNode::Recovered(term), out);
+            return Ok(());
+        }
+        let is_all = self.limits.bugs.has(Bug::PageTakenForAll);
+        let pending = self.pending(key, by, former)?;
+        pending.by = Some(by);
+        let whole = pending.has_page(&page);
+        if whole && is_all {
+            pending.total = Some(Total { count: pending.received.len() as u32, sum: pending.sum });
+        }
+        let first = page.first;
+        self.send(by, ToNode::Heard { term, former, first, whole }, out);
+        if whole {
+            out.push(TableOutput::Progress { session: self.sessions[by.key()].id });
+        }
+        if is_all {
+            self.complete(now, key, former, out);
+        }
+        Ok(())
+    }
+
     /// The node has said how many re-assertions there are.
     pub(super) fn reasserted(
         &mut self,
@@ -313,17 +450,7 @@ impl LockTable {
         total: Total,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), ReassertRefusal> {
-        let Some(group) = told.groups.iter().next() else { return Ok(()) };
-        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
-        let term = self.terms[key].term;
-        if told.epoch != term.epoch {
-            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
-        }
-        if told.groups != term.groups {
-            // Some were left since: the node has to tell about the others alone.
-            self.send(by, ToNode::Serving(term), out);
-            return Ok(());
-        }
+        let Some((key, term)) = self.told_term(by, told, out)? else { return Ok(()) };
         let heard = self.has_recovered(key, by, former);
         match self.pending(key, by, former) {
             Ok(pending) => {
@@ -365,7 +492,7 @@ impl LockTable {
                 && let Some(by) = pending.by
                 && Some(by) != ended_ix
             {
-                self.take_back(now, by, pending.received, out);
+                self.take_back(now, by, pending.records, out);
             }
             let state = &mut self.terms[key];
             let pending = state.grace.as_mut().map(|grace| grace.pending.values_mut());
@@ -383,10 +510,10 @@ impl LockTable {
         &mut self,
         now: Tick,
         by: SessionIx,
-        received: BTreeMap<Seq, Record>,
+        records: BTreeMap<Seq, Record>,
         out: &mut Vec<TableOutput>,
     ) {
-        for (seq, record) in received {
+        for (seq, record) in records {
             let Some(ix) = self.names.find(&record) else { continue };
             let own = self.own(ix, by);
             for at in [own.holding, own.waiting].into_iter().flatten() {

@@ -24,6 +24,7 @@ impl LockTable {
         if self.any_grace() {
             self.over_in_grace(by, record, seq);
         }
+        self.void_is_known(by, record, seq);
         let Some(ix) = found else {
             self.nothing_to_keep(by, record, keep, out);
             return;
@@ -81,7 +82,7 @@ impl LockTable {
 
     /// A node believes that it goes on reading, and has nothing here: it has to know.
     fn nothing_to_keep(
-        &self,
+        &mut self,
         by: SessionIx,
         record: &Record,
         keep: Option<Seq>,
@@ -91,7 +92,7 @@ impl LockTable {
         // In a grace the node has perhaps not told of it yet.
         let key = self.served(record.group());
         if key.is_ok_and(|key| self.terms[key].grace.is_none()) {
-            self.send(by, ToNode::Lost { record: record.clone(), seq }, out);
+            self.void(by, record.clone(), seq, out);
         }
     }
 
@@ -203,6 +204,7 @@ impl LockTable {
     /// T5. Also for a session that was only listed.
     pub(super) fn end_session(&mut self, now: Tick, id: SessionId, out: &mut Vec<TableOutput>) {
         self.former_ended(now, id, out);
+        self.voids.forget_session(id);
         let Some(by) = self.by_id.remove(&id) else { return };
         while let Some(at) = self.sessions[by.key()].claims.head.some() {
             let ix = self.claims.get(at).record;
@@ -217,6 +219,7 @@ impl LockTable {
     /// Forgets the records of these groups.
     pub(super) fn leave(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
         self.leave_grace(groups, out);
+        self.voids.forget_groups(groups);
         let gone = |entry: &Entry| groups.contains(entry.group);
         let records: Vec<_> =
             self.names.iter().filter(|(_, entry)| gone(entry)).map(|(ix, _)| ix).collect();

@@ -307,6 +307,7 @@ impl LockTable {
             self.revoke_again(ix, out);
             self.schedule(now, ix, out);
         }
+        self.say_lost_again(now, out);
     }
 
     /// Reservations of this record that were not taken up in time.

@@ -5,6 +5,7 @@ mod deadlocks;
 mod leases;
 mod moves;
 mod order;
+mod pages;
 mod questions;
 mod recovery;
 mod reviewed;
@@ -195,6 +196,9 @@ fn line(to: SessionId, message: &ToNode) -> String {
         ToNode::Alive { number } => format!("alive {number}"),
         ToNode::NoSession => "no session".into(),
         ToNode::Serving(term) => format!("serving {}", term.epoch),
+        ToNode::Heard { first, whole, .. } => {
+            format!("{}heard {first}", if *whole { "" } else { "not " })
+        }
         ToNode::Recovered(term) => format!("recovered {}", term.epoch),
         ToNode::Unlisted { former, .. } => format!("unlisted {}", name(*former)),
         ToNode::Granted { record, seq, mode, token, give_back } => {

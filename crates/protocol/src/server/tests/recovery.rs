@@ -110,6 +110,87 @@ fn a_listed_session_that_stays_away_is_waited_for_until_its_lease_is_over() {
 }
 
 #[test]
+fn a_server_that_recovers_says_for_whom_it_waits_and_until_when() {
+    let mut s = restarted();
+    let grace = TTL + crate::limits::margin(TTL);
+    let begun = s.now;
+    let waits = s.server.recovering().expect("two have yet to re-assert");
+    assert_eq!((waits.until, waits.waiting_for), (begun + grace, vec![A, B]));
+    s.reasserted(A, A, "x", &[]);
+    s.wait(TTL / 2);
+    s.keep_alive(A, 1);
+    let waits = s.server.recovering().expect("B has yet to re-assert");
+    assert_eq!((waits.until, waits.waiting_for), (begun + grace, vec![B]), "A is not waited for");
+    s.keep_alive(A, 2);
+    s.wait(TTL / 2);
+    s.keep_alive(A, 3);
+    s.wait(grace - TTL);
+    assert_eq!(s.server.recovering(), None, "the lease of B is over");
+    assert!(!s.server.is_recovering());
+    assert_eq!(Scene::new(Handoff::Direct).server.recovering(), None);
+}
+
+impl Scene {
+    /// The term of the record, page by page.
+    fn page(&mut self, by: SessionId, id: &str, (first, last): (u64, u64), seqs: &[u64]) -> String {
+        let mut terms = self.server.terms().iter();
+        let &Term { groups, epoch } =
+            terms.find(|term| term.groups.contains(record(id).group())).unwrap();
+        let (first, last, count) = (Seq(first), Seq(last), seqs.len() as u32);
+        let sum = seqs.iter().sum();
+        let page = ToServer::Page { groups, epoch, former: by, first, last, count, sum };
+        self.say(by, page).concat()
+    }
+}
+
+#[test]
+fn a_page_is_heard_when_all_of_it_is_here_however_often_it_is_asked_about() {
+    let mut s = restarted();
+    assert_eq!(s.page(A, "{x}a", (1, 5), &[1, 5]), "A not heard #1");
+    s.reassert(A, "{x}b", Write, 5, held(7));
+    assert_eq!(s.page(A, "{x}a", (1, 5), &[1, 5]), "A not heard #1");
+    s.reassert(A, "{x}a", Write, 1, held(7));
+    for _ in 0..2 {
+        assert_eq!(s.page(A, "{x}a", (1, 5), &[1, 5]), "A heard #1");
+        s.reassert(A, "{x}a", Write, 1, held(7));
+    }
+    assert_eq!(s.page(A, "{x}a", (6, 9), &[7]), "A not heard #6", "the next page is another");
+    assert_eq!(s.page(A, "{x}a", (1, 5), &[1, 4, 5]), "A not heard #1");
+    assert!(s.server.is_recovering(), "a page is not all");
+    s.reassert(A, "{x}c", Write, 7, held(7));
+    s.reasserted(A, A, "{x}a", &[1, 5, 7]);
+    assert_eq!(s.page(A, "{x}a", (6, 9), &[7]), "A recovered epoch 2", "all of it was heard");
+}
+
+#[test]
+fn a_session_that_re_asserts_is_extended_page_by_page_and_not_for_ever() {
+    let mut s = restarted();
+    let mut number = 0;
+    let third = TTL / 3;
+    let begun = s.now;
+    assert_eq!(s.keep_alive(A, 1)[0], "A serving epoch 2", "nothing was heard of it");
+    loop {
+        number += 1;
+        s.wait(third);
+        s.reassert(A, &format!("{{x}}{number}"), Write, number, held(7));
+        assert_eq!(s.page(A, "{x}a", (number, number), &[number]), format!("A heard #{number}"));
+        let said = s.keep_alive(A, number);
+        if said != [format!("A alive {number}")] {
+            assert_eq!(said[0], "A serving epoch 2");
+            break;
+        }
+        assert_eq!(s.keep_alive(A, number)[0], "A serving epoch 2", "a page counts once");
+    }
+    let most = (TTL + crate::limits::margin(TTL)) * crate::RECOVERY_LEASES;
+    assert!(s.now + TTL > begun + most && s.now < begun + most, "{:?}", s.now.since(begun));
+    // The other one was not extended by that.
+    assert_eq!(s.server.recovering().map(|it| it.waiting_for), Some(vec![A]));
+    s.wait(TTL);
+    assert!(!s.server.is_recovering() && s.now <= begun + most + third);
+    assert_eq!(s.server.claims(), 0);
+}
+
+#[test]
 fn the_order_of_waiters_survives_by_their_tickets() {
     let above = Epoch::new(E1).unwrap();
     let list = [A, B, C, D].map(|session| listed(session, true)).to_vec();
@@ -171,6 +252,33 @@ fn of_two_conflicting_re_assertions_the_higher_token_stands() {
     assert_eq!(s.reassert(B, "y", Read, 2, held(7)), ["A lost r:y #2"], "it read after the write");
     assert_eq!(s.reassert(A, "z", Read, 3, held(7)), [""; 0]);
     assert_eq!(s.reassert(B, "z", Write, 3, held(8)), ["A lost r:z #3"]);
+}
+
+#[test]
+fn that_a_grant_is_void_is_said_until_its_node_answers() {
+    let mut s = restarted();
+    let resend = Limits::default().resend;
+    s.reassert(A, "x", Write, 1, held(7));
+    s.reassert(A, "y", Write, 2, held(6));
+    assert_eq!(s.reassert(B, "x", Write, 3, held(6)), ["B lost r:x #3"]);
+    assert_eq!(s.reassert(B, "y", Write, 4, held(7)), ["A lost r:y #2"]);
+    let again = |s: &mut Scene| {
+        // One table says it before another.
+        let mut said = s.wait(resend);
+        said.sort();
+        said
+    };
+    assert_eq!(again(&mut s), ["A lost r:y #2", "B lost r:x #3"]);
+    s.release(B, "x", 2);
+    assert_eq!(again(&mut s), ["A lost r:y #2", "B lost r:x #3"], "that was an earlier one");
+    s.release(B, "x", 3);
+    assert_eq!(s.wait(resend), ["A lost r:y #2"]);
+    s.acquire(A, "y", Write, 5);
+    assert_eq!(s.wait(resend), [""; 0], "it would not ask if it still used it");
+    s.reassert(A, "z", Write, 6, held(9));
+    assert_eq!(s.reassert(B, "z", Write, 7, held(8)), ["B lost r:z #7"]);
+    s.say(B, ToServer::Close);
+    assert_eq!(s.wait(resend), [""; 0], "the session is over");
 }
 
 #[test]
