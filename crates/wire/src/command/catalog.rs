@@ -60,6 +60,12 @@ specs! {
         4..6, 2, "Turns a read into a write or a write into a read", parse::convert;
     "LS.CANCEL" "session record seq",
         3..3, 2, "Leaves the line", parse::cancel;
+    "LS.LOCK" "record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]",
+        2..8, 1, "Waits for a lock with a session of its own; answers with its handle", parse::lock;
+    "LS.RENEW" "record handle",
+        2..2, 1, "Extends the lease of a lock, after a restart of the server too", parse::renew;
+    "LS.UNLOCK" "record handle",
+        2..2, 1, "Ends a lock of LS.LOCK", parse::unlock;
     "LS.REASSERT" "session record epoch seq R|W HELD token|WAITING [TICKET n] [UPGRADE] \
         [OWNER n ...] [FORMER id]",
         6..any, 2, "Tells a new term what was held or waited for", parse::reassert;

@@ -7,8 +7,8 @@ use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, Ticket, Token,
 };
 use lockspan_wire::{
-    ClientCommand, Command, CommandError, Events, Protocol, Secret, Wait, WireLimits, put_command,
-    take_command,
+    ClientCommand, Command, CommandError, Events, LockHandle, LockId, Protocol, Secret, Wait,
+    WireLimits, put_command, take_command,
 };
 
 fn typed(line: &str) -> Result<Command, CommandError> {
@@ -21,6 +21,8 @@ fn doc() -> Record {
 }
 
 const ONE: SessionId = SessionId(1);
+
+const ID: LockId = LockId::new(0x6f96_19ff_8b86_d011_b42d_00c0_4fc9_64ff);
 
 #[test]
 fn every_command_is_understood() {
@@ -52,6 +54,7 @@ fn every_command_is_understood() {
         sum: 9,
     };
     let b = Bytes::from_static;
+    let token = Token::from_number(1_099_511_627_777).unwrap();
     let table = [
         ("HELLO", hello(None, None, None)),
         ("hello 2", hello(Some(Protocol::Resp2), None, None)),
@@ -114,6 +117,41 @@ fn every_command_is_understood() {
         (
             "LS.ACQUIRE 1 doc:1 w OWNER 8 WAIT forever OWNER 9 UPGRADE SEQ 5",
             acquire(Wait::Forever, Some(Seq(5)), true, vec![Owner(8), Owner(9)]),
+        ),
+        (
+            "LS.LOCK doc:1 w",
+            Command::Lock {
+                record: doc(),
+                mode: Mode::Write,
+                wait: Wait::Forever,
+                ttl: None,
+                id: None,
+            },
+        ),
+        (
+            "ls.lock doc:1 R id 6F9619FF-8B86-D011-B42D-00C04FC964FF lease 1500 wait 0",
+            Command::Lock {
+                record: doc(),
+                mode: Mode::Read,
+                wait: Wait::Ms(Duration::ZERO),
+                ttl: Some(Duration::from_millis(1500)),
+                id: Some(ID),
+            },
+        ),
+        (
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777",
+            Command::Renew { record: doc(), id: ID, grant: (Mode::Write, token) },
+        ),
+        (
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777",
+            Command::Unlock {
+                record: doc(),
+                handle: LockHandle { id: ID, grant: Some((Mode::Read, token)) },
+            },
+        ),
+        (
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff",
+            Command::Unlock { record: doc(), handle: LockHandle { id: ID, grant: None } },
         ),
         ("LS.ACQUIRE 1 doc:1 W WAIT 0", acquire(Wait::Ms(Duration::ZERO), None, false, vec![])),
         (
