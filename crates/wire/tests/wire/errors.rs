@@ -225,12 +225,49 @@ fn every_command_is_understood() {
 #[test]
 fn a_wrong_command_is_told_what_and_where() {
     const NUMBER: &str = "a whole number from 0 to 18446744073709551615";
+    const UUID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
+    let no_keys = |name: &str| {
+        format!(
+            "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; take \
+             locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, \
+             such as redis://127.0.0.1:6379"
+        )
+    };
     let wrong = |name: &str, args: usize, usage: &str| {
         format!("ERR {name}: wrong number of arguments ({args}); usage: {usage}")
     };
     let table = [
         ("FOO 1 2", "ERR unknown command \"FOO\"; COMMAND LIST names them all".to_owned()),
+        ("SET a b NX PX 10000", no_keys("SET")),
+        ("get a", no_keys("get")),
+        ("EVALSHA 0000 1 a b", no_keys("EVALSHA")),
+        ("Script LOAD x", no_keys("Script")),
         ("LS.KEEP", wrong("LS.KEEP", 0, "LS.KEEP session")),
+        ("LS.LOCK doc:1", wrong("LS.LOCK", 1, "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]")),
+        ("LS.LOCK doc:1 W ID x", format!("ERR LS.LOCK: id \"x\" at argument 4 is not {UUID}")),
+        (
+            "LS.LOCK doc:1 W ID 00000000-0000-0000-0000-000000000000",
+            format!(
+                "ERR LS.LOCK: id \"00000000-0000-0000-0000-000000000000\" at argument 4 is not \
+                 {UUID}"
+            ),
+        ),
+        (
+            "LS.LOCK doc:1 W WAIT 1 WAIT 2",
+            "ERR LS.LOCK: WAIT at argument 5 was given before".into(),
+        ),
+        (
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff",
+            "ERR LS.RENEW: handle \"6f9619ff8b86d011b42d00c04fc964ff\" at argument 2 is not a \
+             handle that LS.LOCK has answered with"
+                .into(),
+        ),
+        (
+            "LS.UNLOCK doc:1 17",
+            "ERR LS.UNLOCK: handle \"17\" at argument 2 is not a handle that LS.LOCK has answered \
+             with, nor the ID that was given to it"
+                .into(),
+        ),
         ("LS.CLOSE 1 2", wrong("LS.CLOSE", 2, "LS.CLOSE session")),
         ("LS.SLOTS x", "ERR LS.SLOTS: wrong number of arguments (1); usage: LS.SLOTS".into()),
         (
