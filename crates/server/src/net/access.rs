@@ -184,7 +184,7 @@ impl Access {
             return Ok(());
         }
         let claim = Claim::Held { token };
-        let epoch = present.unwrap_or(token.epoch());
+        let epoch = present.unwrap_or_else(|| token.epoch());
         match known.check_epoch(service, record, epoch, Some(&claim)) {
             Ok(()) => Ok(()),
             Err(Denied::Right(why) | Denied::Epoch(why)) => Err(why),

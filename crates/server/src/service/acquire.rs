@@ -145,8 +145,11 @@ impl Service {
     pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
         for Forsaken { record, seq, base, lock } in seat.forsaken(outbox, work) {
             match lock {
-                // Its client may ask again, and has its place in line until the lease ends.
-                Some(LockTag { brought: true, .. }) => continue,
+                // Its client may ask again, and has its place in line for a whole lease.
+                Some(LockTag { brought: true, .. }) => {
+                    self.keep_waiting(seat, work);
+                    continue;
+                }
                 Some(_) => {
                     work.over.push(Arc::clone(seat));
                     continue;

@@ -8,7 +8,7 @@
 //! |---|---|---|---|
 //! | opening | `LS.LOCK` | begins when it is durable | |
 //! | waiting | the session is open | kept by the server while a command waits | grant, `WAIT` over, `LS.UNLOCK` |
-//! | waiting, alone | the last connection that waited is gone | runs; a repeat goes on waiting | repeat, grant, end of the lease |
+//! | waiting, alone | the last connection that waited is gone | whole, and runs; a repeat goes on waiting | repeat, grant, end of the lease |
 //! | held, not told | the grant; the reply waits for an earlier one | kept by the server | the reply is sent |
 //! | held | the reply | whole at the grant; by `LS.RENEW` and a repeat | `LS.UNLOCK`, end of the lease |
 //! | unknown | a restart | as the registry says | `LS.RENEW` (held), a repeat (waiting), end of the lease |
@@ -125,7 +125,8 @@ impl Service {
         let join = |seat: &Arc<Seat>| seat.await_lock(LockAsk { wish, slot: outbox.open_slot() });
         self.open(session, ttl, Handoff::Direct, owner, join, work).map_err(|why| match why {
             SessionRefusal::Unknown => {
-                let text = "this ID was used for a lock that is over; draw a new one for each lock";
+                let text = "the lock with this ID is over: it was unlocked, or its lease ended before \
+                            it was renewed or asked for again; draw a new ID for each lock";
                 CommandError::new(ErrorCode::Stale, text)
             }
             SessionRefusal::Differs => {
@@ -140,6 +141,13 @@ impl Service {
     pub(super) fn lock_opened(&self, seat: &Arc<Seat>, ask: LockAsk, work: &mut Work) {
         let LockAsk { wish, slot } = ask;
         let tag = wish.tag;
+        if slot.is_closed() {
+            // Nobody would hear of it. Who brought the id may ask again.
+            if !tag.brought {
+                work.over.push(Arc::clone(seat));
+            }
+            return;
+        }
         if let Err(why) = self.acquire_lock(seat, &slot, wish, work) {
             slot.fill(&why.into(), &mut work.dirty);
             if !tag.brought {
@@ -297,7 +305,8 @@ impl Service {
         }
     }
 
-    fn keep_waiting(&self, seat: &Seat, work: &mut Work) -> Tick {
+    /// Extends the lease of a lock that waits, as its client can't; tells when that is.
+    pub(super) fn keep_waiting(&self, seat: &Seat, work: &mut Work) -> Tick {
         self.with_desk(work, |desk, now| {
             // If it can't be extended it ends, and the command that waits hears so.
             let _ = desk.registry.keep_alive(now, seat.id, 0, &mut VecDeque::new());

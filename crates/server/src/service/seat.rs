@@ -261,9 +261,11 @@ impl Seat {
         if known == mode { lock } else { OneLock::Other }
     }
 
-    /// Nobody waits for the lock any more.
+    /// Nobody waits for the lock any more. Its session ends with its lease, as if it were closed.
     pub(super) fn lock_is_over(&self) {
-        if let Some((_, lock)) = &mut self.lock().lock {
+        let mut inner = self.lock();
+        inner.closed = true;
+        if let Some((_, lock)) = &mut inner.lock {
             *lock = OneLock::Over;
         }
     }
@@ -283,7 +285,9 @@ impl Seat {
     pub(super) fn goes_on_waiting(&self) -> bool {
         let mut inner = self.lock();
         inner.held_back.retain(|slot| !slot.is_closed() && !slot.is_sent());
-        let waits = inner.asks.values().flatten().any(|ask| ask.lock.is_some());
+        // A connection may have gone while its command was on the way here.
+        let waits = |ask: &Ask| ask.lock.is_some() && !ask.slot.is_closed();
+        let waits = inner.asks.values().flatten().any(waits);
         inner.watched = waits || !inner.held_back.is_empty();
         inner.watched
     }

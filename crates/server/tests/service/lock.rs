@@ -179,7 +179,7 @@ async fn service_f36_a_wait_that_is_repeated_keeps_its_place_in_line() {
 
 impl Client {
     /// How many wait for `a:1` when the server has read what this client has sent.
-    async fn settle_behind(&mut self, looker: &mut Client) -> usize {
+    async fn settle_behind(&mut self, looker: &mut Self) -> usize {
         // Its replies wait for that of the lock, but an event does not.
         let opened = looker.open(&[]).await;
         self.send(&["LS.EVENTS", &opened, "push"]).await;
