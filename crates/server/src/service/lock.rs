@@ -4,15 +4,19 @@
 //! number follows from the lock's id and record ([`session_of`]), so that whoever knows the id or
 //! the handle finds the lock, on every connection and after a restart, and nobody else does.
 //!
-//! | state | by | the session's lease | ends by |
-//! |---|---|---|---|
-//! | opening | `LS.LOCK` | begins when it is durable | |
-//! | waiting | the session is open | kept by the server while a command waits | grant, `WAIT` over, `LS.UNLOCK` |
-//! | waiting, alone | the last connection that waited is gone | whole, and runs; a repeat goes on waiting | repeat, grant, end of the lease |
-//! | held, not told | the grant; the reply waits for an earlier one | kept by the server | the reply is sent |
-//! | held | the reply | whole at the grant; by `LS.RENEW` and a repeat | `LS.UNLOCK`, end of the lease |
-//! | unknown | a restart | as the registry says | `LS.RENEW` (held), a repeat (waiting), end of the lease |
-//! | over | `WAIT` over | runs; a repeat is answered null | end of the lease |
+//! | state | begins with | the session's lease |
+//! |---|---|---|
+//! | opening | `LS.LOCK` | begins when the session is durable |
+//! | waiting | the session is open | kept by the server while a command waits |
+//! | waiting, alone | the last connection that waited is gone | runs; whole at that moment |
+//! | held, not told | the grant, if its reply waits for an earlier one | kept by the server |
+//! | held | the reply; whole at the grant | kept by `LS.RENEW` and by a repeat |
+//! | unknown | a restart of the server | as the registry says |
+//! | over | the end of `WAIT` | runs |
+//!
+//! A repeat of `LS.LOCK` goes on waiting, finds the lock held, or is answered null if it is over.
+//! After a restart `LS.RENEW` makes the lock held again, and a repeat makes it wait again.
+//! `LS.UNLOCK` and the end of the lease end the session in every state.
 //!
 //! A lock whose client brought no id can't be asked for again: it is closed instead of *waiting,
 //! alone* and *over*.
@@ -125,8 +129,8 @@ impl Service {
         let join = |seat: &Arc<Seat>| seat.await_lock(LockAsk { wish, slot: outbox.open_slot() });
         self.open(session, ttl, Handoff::Direct, owner, join, work).map_err(|why| match why {
             SessionRefusal::Unknown => {
-                let text = "the lock with this ID is over: it was unlocked, or its lease ended before \
-                            it was renewed or asked for again; draw a new ID for each lock";
+                let text = "the lock with this ID is over: it was unlocked, or its lease ended \
+                            before it was renewed or asked for again; draw a new ID for each lock";
                 CommandError::new(ErrorCode::Stale, text)
             }
             SessionRefusal::Differs => {

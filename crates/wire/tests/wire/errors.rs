@@ -228,8 +228,8 @@ fn a_wrong_command_is_told_what_and_where() {
     const UUID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
     let no_keys = |name: &str| {
         format!(
-            "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; take \
-             locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, \
+            "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; \
+             take locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, \
              such as redis://127.0.0.1:6379"
         )
     };
@@ -243,7 +243,10 @@ fn a_wrong_command_is_told_what_and_where() {
         ("EVALSHA 0000 1 a b", no_keys("EVALSHA")),
         ("Script LOAD x", no_keys("Script")),
         ("LS.KEEP", wrong("LS.KEEP", 0, "LS.KEEP session")),
-        ("LS.LOCK doc:1", wrong("LS.LOCK", 1, "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]")),
+        (
+            "LS.LOCK doc:1",
+            wrong("LS.LOCK", 1, "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]"),
+        ),
         ("LS.LOCK doc:1 W ID x", format!("ERR LS.LOCK: id \"x\" at argument 4 is not {UUID}")),
         (
             "LS.LOCK doc:1 W ID 00000000-0000-0000-0000-000000000000",
