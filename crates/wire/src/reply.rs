@@ -17,7 +17,7 @@
 //! | `LS.SLOTS`, `CLUSTER SLOTS` | [`slots`], [`cluster_slots`] |
 //! | `HELLO`, `COMMAND` | [`hello`], [`command_info`] |
 //! | `SUBSCRIBE`, `UNSUBSCRIBE` | [`subscribed`], [`unsubscribed`] |
-//! | anything refused | [`CommandError`](crate::CommandError) from the refusal, as a [`Value`] |
+//! | anything refused | [`CommandError`] from the refusal, as a [`Value`] |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

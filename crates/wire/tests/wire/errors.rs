@@ -229,8 +229,8 @@ fn a_wrong_command_is_told_what_and_where() {
     let no_keys = |name: &str| {
         format!(
             "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; \
-             take locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, \
-             such as redis://127.0.0.1:6379"
+             take locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a \
+             Redis, such as redis://127.0.0.1:6379"
         )
     };
     let wrong = |name: &str, args: usize, usage: &str| {
