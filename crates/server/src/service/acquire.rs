@@ -4,10 +4,10 @@
 //! and the answer finds the command by it, through the session's seat.
 //!
 //! **Invariant:** an acquire by a command never ends what its session has at the record. A node
-//! that acquires again does not use its earlier grant any more (`docs/protocol.md`, rule 3). A program
-//! with several threads and one session may: one of the threads may be inside. So [`check_new`]
-//! refuses every acquire of a record that the session holds or waits for, unless it repeats the
-//! same seq and mode, or upgrades a read.
+//! that acquires again does not use its earlier grant any more (`docs/protocol.md`, rule 3). A
+//! program with several threads and one session may: one of the threads may be inside. So
+//! [`check_new`] refuses every acquire of a record that the session holds or waits for, unless it
+//! repeats the same seq and mode, or upgrades a read.
 
 use std::sync::Arc;
 
