@@ -197,6 +197,62 @@ impl Client {
     }
 }
 
+/// Takes a lock with connections that are cut at random, until one of them brings the reply.
+async fn lock_somehow(server: &Server, record: &str, mode: &str, random: &mut u64) -> Value {
+    let id = uuid();
+    loop {
+        let mut client = Client::new(server).await;
+        client.send(&["LS.LOCK", record, mode, "LEASE", "60000", "ID", &id]).await;
+        // Xorshift: which of the attempts are cut, and when.
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        if random.is_multiple_of(2) {
+            return client.reply().await;
+        }
+        tokio::time::sleep(Duration::from_micros(*random % 3000)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f36_locks_exclude_each_other_while_connections_are_cut() {
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static WRITERS: AtomicI64 = AtomicI64::new(0);
+    static READERS: AtomicI64 = AtomicI64::new(0);
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let server = std::sync::Arc::new(start(fresh()).await);
+    let tasks = (1..=8).map(|task: u64| {
+        let server = std::sync::Arc::clone(&server);
+        tokio::spawn(async move {
+            let mut random = task.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            for turn in 0..25 {
+                let mode = if (task + turn) % 3 == 0 { "R" } else { "W" };
+                let (handle, token) =
+                    locked(&lock_somehow(&server, "a:1", mode, &mut random).await);
+                if mode == "W" {
+                    assert_eq!(WRITERS.fetch_add(1, Ordering::SeqCst), 0, "one writer");
+                    assert_eq!(READERS.load(Ordering::SeqCst), 0, "and no reader");
+                    assert!(LAST.swap(token, Ordering::SeqCst) < token, "tokens rise");
+                    tokio::task::yield_now().await;
+                    WRITERS.fetch_sub(1, Ordering::SeqCst);
+                } else {
+                    READERS.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(WRITERS.load(Ordering::SeqCst), 0, "no writer beside a reader");
+                    tokio::task::yield_now().await;
+                    READERS.fetch_sub(1, Ordering::SeqCst);
+                }
+                let mut client = Client::new(&server).await;
+                assert_eq!(client.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(1));
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.expect("each has all its turns");
+    }
+    until("nothing is left", || server.stats().claims == 0 && server.stats().sessions == 0).await;
+    server.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn service_f36_a_wait_that_nobody_can_repeat_is_withdrawn() {
     let server = start(fresh()).await;
