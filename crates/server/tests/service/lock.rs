@@ -226,7 +226,7 @@ async fn service_f36_locks_exclude_each_other_while_connections_are_cut() {
         tokio::spawn(async move {
             let mut random = task.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             for turn in 0..25 {
-                let mode = if (task + turn) % 3 == 0 { "R" } else { "W" };
+                let mode = if (task + turn).is_multiple_of(3) { "R" } else { "W" };
                 let (handle, token) =
                     locked(&lock_somehow(&server, "a:1", mode, &mut random).await);
                 if mode == "W" {
