@@ -2,51 +2,110 @@
 
 Run: pip install redis; python3 examples/from_python.py [PORT]
 
-A client that can't take pushes uses the blocking form: WAIT answers when the record is granted.
+LS.LOCK opens a session for each lock, so threads may share one client and exclude each other. A
+lock is renewed while its block runs; the next renewal keeps it over a restart of the server too.
 """
 
 import sys
 import threading
+import time
+import uuid
 
 import redis
 
-port = int(sys.argv[1]) if len(sys.argv) > 1 else 7420
+
+def connect(port):
+    # redis-py gives up a reply after 5 s by default, and a lock may be waited for longer.
+    return redis.Redis(
+        port=port, protocol=3, decode_responses=True, socket_timeout=None, socket_keepalive=True
+    )
 
 
-def connect():
-    return redis.Redis(port=port, protocol=3, decode_responses=True)
+class Lock:
+    """with Lock(client, "invoice:42") as held: ...    for writing, or for reading with mode="R"."""
+
+    def __init__(self, client, record, mode="W", wait="forever", lease=10_000):
+        self.client, self.record, self.mode, self.wait = client, record, mode, wait
+        self.lease, self.left = lease, threading.Event()
+
+    def __enter__(self):
+        forever = self.wait == "forever"
+        self.until = float("inf") if forever else time.monotonic() + self.wait / 1000
+        # A new id for each lock: if the reply is lost, the same command finds the same lock.
+        mine = ("LS.LOCK", self.record, self.mode, "ID", uuid.uuid4().hex)
+        reply = self.ask(*mine, "WAIT", self.wait, "LEASE", self.lease)
+        if reply is None:
+            raise TimeoutError(f"{self.record} was not granted within {self.wait} ms")
+        self.handle, self.token = reply["handle"], reply["token"]
+        self.until = time.monotonic() + reply["lease-ms"] / 1000
+        self.keeper = threading.Thread(target=self.keep, daemon=True)
+        self.keeper.start()
+        return self
+
+    def __exit__(self, *_):
+        self.left.set()
+        self.keeper.join()
+        try:
+            self.ask("LS.UNLOCK", self.record, self.handle)
+        except redis.RedisError:
+            pass  # The end of the lease frees it.
+
+    def is_valid(self):
+        """Whether nobody else can have the lock: look before each thing that must not be late."""
+        return time.monotonic() < self.until
+
+    def keep(self):
+        while not self.left.wait(self.lease / 3000):
+            asked = time.monotonic()
+            try:
+                self.until = asked + self.ask("LS.RENEW", self.record, self.handle) / 1000
+            except redis.RedisError:
+                self.until = asked  # It is lost.
+                return
+
+    def ask(self, *command):
+        """Every command about a lock may be sent again; the server may be starting."""
+        while True:
+            try:
+                return self.client.execute_command(*command)
+            except (redis.ConnectionError, redis.TimeoutError):
+                if time.monotonic() > self.until:
+                    raise
+                time.sleep(0.1)
 
 
-def text(reply):
-    """A reply's map with words as keys, whatever redis-py made of it."""
-    return {str(key): value for key, value in reply.items()}
+def main(port):
+    client = connect(port)
+    inside, worst, tokens = 0, 0, []
+
+    def work():
+        nonlocal inside, worst
+        for _ in range(5):
+            with Lock(client, "invoice:42") as held:
+                inside += 1
+                worst = max(worst, inside)
+                time.sleep(0.002)
+                tokens.append(held.token)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print("4 threads, 20 turns; writers inside at once, at worst:", worst)
+    print("tokens rise:", tokens == sorted(set(tokens)))
+
+    with Lock(client, "invoice:42", mode="R"), Lock(client, "invoice:42", mode="R") as held:
+        print("two read; both valid:", held.is_valid())
+        try:
+            with Lock(client, "invoice:42", wait=100):
+                print("a writer beside them?")
+        except TimeoutError as why:
+            print("a writer:", why)
+    with Lock(client, "invoice:42", wait=100):
+        print("now it is alone")
 
 
-alice, bob = connect(), connect()
-session = text(alice.execute_command("LS.OPEN", "LEASE", 10000))["session"]
-other = text(bob.execute_command("LS.OPEN", "LEASE", 10000))["session"]
-
-held = text(alice.execute_command("LS.ACQUIRE", session, "invoice:42", "W", "WAIT", 5000))
-print("alice:", held["status"], "to write")
-
-nothing = bob.execute_command("LS.ACQUIRE", other, "invoice:42", "W", "WAIT", 100)
-print("bob, after 100 ms:", nothing)
-
-answers = []
-
-
-def wait():
-    reply = bob.execute_command("LS.ACQUIRE", other, "invoice:42", "R", "WAIT", 5000)
-    answers.append(text(reply)["status"])
-
-
-waiting = threading.Thread(target=wait)
-waiting.start()
-print("alice keeps her lease:", alice.execute_command("LS.KEEP", session) == 10000)
-print("alice releases:", alice.execute_command("LS.RELEASE", session, "invoice:42", held["seq"]))
-waiting.join()
-print("bob, who waits:", *answers)
-
-for client, number in ((alice, session), (bob, other)):
-    client.execute_command("LS.CLOSE", number)
-print("both have closed their sessions")
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 7420)

@@ -73,8 +73,10 @@ pub enum ErrorCode {
     Deadlock,
     /// There is as much as there may be.
     Limit,
-    /// What is to be converted is not held.
+    /// What is to be converted, renewed or unlocked is not held.
     NotHeld,
+    /// The session has the record already, or waits for it.
+    Already,
     /// The number is over, or the epoch has passed.
     Stale,
     /// The server starts, recovers, or does not serve the record now: try again.
@@ -92,13 +94,14 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
-    const KNOWN: [Self; 12] = [
+    const KNOWN: [Self; 13] = [
         Self::Err,
         Self::NoSession,
         Self::Refused,
         Self::Deadlock,
         Self::Limit,
         Self::NotHeld,
+        Self::Already,
         Self::Stale,
         Self::Loading,
         Self::NoProto,
@@ -117,6 +120,7 @@ impl ErrorCode {
             Self::Deadlock => "DEADLOCK",
             Self::Limit => "LIMIT",
             Self::NotHeld => "NOTHELD",
+            Self::Already => "ALREADY",
             Self::Stale => "STALE",
             Self::Loading => "LOADING",
             Self::NoProto => "NOPROTO",

@@ -5,7 +5,10 @@
 //! | `LS.OPEN` | [`opened`] |
 //! | `LS.KEEP` | [`kept`] |
 //! | `LS.ACQUIRE`, `LS.CONVERT` | [`granted`], [`queued`], [`Value::Null`] when the wait is over |
-//! | `LS.RELEASE`, `LS.CANCEL` | [`ended`] |
+//! | the same, for a record that the session has | [`already`] |
+//! | `LS.RELEASE`, `LS.CANCEL`, `LS.UNLOCK` | [`ended`] |
+//! | `LS.LOCK` | [`locked`], [`Value::Null`] when the wait is over |
+//! | `LS.RENEW` | [`kept`] |
 //! | `LS.CLOSE`, `LS.EVENTS`, `LS.REASSERT`, `LS.REASSERTED` | [`Value::OK`] |
 //! | `LS.INSPECT` | [`record`] |
 //! | `LS.LOCKS` | [`locks`] |
@@ -14,7 +17,7 @@
 //! | `LS.SLOTS`, `CLUSTER SLOTS` | [`slots`], [`cluster_slots`] |
 //! | `HELLO`, `COMMAND` | [`hello`], [`command_info`] |
 //! | `SUBSCRIBE`, `UNSUBSCRIBE` | [`subscribed`], [`unsubscribed`] |
-//! | anything refused | [`CommandError`](crate::CommandError) from the refusal, as a [`Value`] |
+//! | anything refused | [`CommandError`] from the refusal, as a [`Value`] |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +29,8 @@ use lockspan_protocol::{
     Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Tick, Ticket, Token,
 };
 
+use crate::error::{CommandError, ErrorCode};
+use crate::handle::LockHandle;
 use crate::limits::Protocol;
 use crate::value::Value;
 use crate::words::{handoff_word, mode_word};
@@ -109,6 +114,41 @@ pub fn queued(seq: Seq, mode: Mode, ticket: Ticket) -> Value {
         ("seq", seq.0.into()),
         ("mode", mode_word(mode).into()),
         ("ticket", ticket.number().into()),
+    ])
+}
+
+/// An acquire of a record that the session has already: what it has, and what to do about it.
+#[must_use]
+pub fn already(record: &Record, claim: &ClaimView) -> CommandError {
+    let record = record.as_bytes().escape_ascii();
+    let (Seq(seq), mode) = (claim.seq, mode_word(claim.mode));
+    let text = match (claim.token, claim.ticket) {
+        (Some(token), _) => format!(
+            "the session holds {record} already: seq {seq}, mode {mode}, token {}; release it or \
+             convert it, or take a session for each thread, as LS.LOCK does",
+            token.number()
+        ),
+        (None, Some(ticket)) => format!(
+            "the session waits for {record} already: seq {seq}, mode {mode}, ticket {}; repeat \
+             that with SEQ {seq}, or LS.CANCEL it",
+            ticket.number()
+        ),
+        (None, None) => format!(
+            "{record} is reserved for the session already: seq {seq}, mode {mode}; acquire it \
+             with SEQ {seq}"
+        ),
+    };
+    CommandError::new(ErrorCode::Already, text)
+}
+
+/// A lock of `LS.LOCK` is held: its handle, and how long it lasts from now unless it is renewed.
+#[must_use]
+pub fn locked(handle: &LockHandle, mode: Mode, token: Token, lease: Duration) -> Value {
+    Value::map([
+        ("handle", Value::bulk(handle.reveal())),
+        ("mode", mode_word(mode).into()),
+        ("token", token.number().into()),
+        ("lease-ms", millis(lease)),
     ])
 }
 

@@ -93,6 +93,25 @@ while ((await ask('LS.INSPECT', record)).waiters.length === 0) {
 assert.equal(await ask('LS.RELEASE', alice, record, holding.seq), 1);
 assert.equal((await waited).status, 'granted');
 
+// One client, one connection, for all requests of a process: each has a lock of its own.
+let inside = 0;
+let worst = 0;
+const turn = async () => {
+  const held = await ask('LS.LOCK', 'node:lock', 'W', 'ID', crypto.randomUUID());
+  inside += 1;
+  worst = Math.max(worst, inside);
+  await new Promise(resolve => setTimeout(resolve, 2));
+  inside -= 1;
+  return ask('LS.UNLOCK', 'node:lock', held.handle);
+};
+assert.deepEqual(await Promise.all([turn(), turn(), turn(), turn()]), [1, 1, 1, 1]);
+assert.equal(worst, 1);
+const tried = await ask('LS.LOCK', 'node:lock', 'W', 'LEASE', 5000);
+assert.equal(tried['lease-ms'], 5000);
+assert.equal(await ask('LS.LOCK', 'node:lock', 'R', 'WAIT', 0), null);
+assert.equal(await asker(other)('LS.RENEW', 'node:lock', tried.handle), 5000);
+assert.equal(await ask('LS.UNLOCK', 'node:lock', tried.handle), 1);
+
 await assert.rejects(
   ask('LS.REASSERT', alice, record, opened.epoch, 2000, 'R', 'WAITING'), /REFUSED/);
 const slots = await ask('LS.SLOTS');

@@ -1,6 +1,8 @@
-//! redis-py: every command in RESP2 and RESP3, and events on a subscription.
+//! redis-py: every command in RESP2 and RESP3, events on a subscription, and the locks of the
+//! example.
 
 use std::process::Command;
+use std::time::Duration;
 
 use lockspan_server::users::hash_password;
 use lockspan_tls::testing::Certificates;
@@ -17,6 +19,17 @@ fn redis_py_takes_locks() {
     let server = Server::start(dir.path());
     let mut command = Command::new(python);
     tool::passes(command.arg("-").arg(server.port().to_string()), include_str!("redis_py.py"));
+}
+
+#[test]
+fn service_f38_locks_from_python_are_right_with_threads_restarts_and_time_outs() {
+    let python = tool::named_by("LOCKSPAN_PYTHON", "a Python with redis-py");
+    let dir = tempfile::tempdir().expect("a directory");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut command = Command::new(python);
+    command.arg("-").arg(lockspan().get_program()).arg(dir.path()).arg(examples);
+    // It waits for longer than a lease, and for longer than redis-py does.
+    tool::passes_within(Duration::from_secs(180), &mut command, include_str!("redis_py_locks.py"));
 }
 
 #[test]

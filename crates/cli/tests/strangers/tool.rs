@@ -5,6 +5,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -33,6 +34,11 @@ pub(crate) fn require(probe: &mut Command, what: &str) {
 
 /// Runs a script that is given on stdin, and expects it to print `OK`.
 pub(crate) fn passes(command: &mut Command, script: &str) {
+    passes_within(PATIENCE, command, script);
+}
+
+/// The same, for a script that has to let leases and time-outs of others pass.
+pub(crate) fn passes_within(patience: Duration, command: &mut Command, script: &str) {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the interpreter starts");
     let pid = Pid::from_child(&child);
@@ -43,7 +49,7 @@ pub(crate) fn passes(command: &mut Command, script: &str) {
     let waiter = thread::spawn(move || {
         let _ = send.send(child.wait_with_output());
     });
-    let late = match ended.recv_timeout(PATIENCE) {
+    let late = match ended.recv_timeout(patience) {
         Ok(output) => {
             written.expect("it reads the script");
             return judge(&output.expect("it ends"));
@@ -56,7 +62,7 @@ pub(crate) fn passes(command: &mut Command, script: &str) {
     }
     let said = ended.recv().ok().and_then(Result::ok);
     let _ = waiter.join();
-    panic!("the script did not end within {PATIENCE:?}: {said:?}");
+    panic!("the script did not end within {patience:?}: {said:?}");
 }
 
 fn judge(output: &Output) {

@@ -241,6 +241,13 @@ impl Registry {
         }
     }
 
+    /// Whether the session is open and has yet to re-assert what it had.
+    #[must_use]
+    pub fn is_unrecovered(&self, session: SessionId) -> bool {
+        let known = self.sessions.get(&session).filter(|known| known.state == State::Open);
+        known.is_some_and(|known| known.unrecovered > 0)
+    }
+
     /// The sessions that are open with this server.
     pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
         self.open_sessions_after(None)

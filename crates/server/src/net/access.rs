@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `HELLO`, `AUTH`, `QUIT`, `RESET` | nothing |
 //! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read* or *write* |
+//! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | that it is the user's own; to close another's, *admin* of all |
 //! | `LS.LOCKS`, `LS.WAITS` | a login; shows what the user may *inspect* |
 //! | `LS.SESSIONS`, `CLIENT LIST` | a login; shows their own, or all to who may *inspect* all |
+//! | `LS.UNLOCK` | that the lock is the user's own |
 //! | all else, such as `LS.RELEASE` | a login |
 //!
 //! Who shows an epoch that the server has not come to says that its storage went back in time. That
@@ -19,13 +21,13 @@ use std::sync::Arc;
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{
     AcquireRefusal, Claim, Epoch, Mode, NotServed, ReassertRefusal, Record, Refusal, SessionId,
-    ToNode, ToServer,
+    ToNode, ToServer, Token,
 };
 use lockspan_wire::{Command, CommandError, ErrorCode, Event, reply};
 
 use super::connection::Connection;
 use super::peers::Peer;
-use crate::service::{Seat, Service, Work};
+use crate::service::{Seat, Service, Work, session_of};
 use crate::users::{User, Verb};
 
 /// Whom a connection speaks for.
@@ -168,6 +170,28 @@ impl Access {
             || self.user().is_some_and(|user| peer.about(|about| *about.user == **user))
     }
 
+    /// Whether a renewal may show this token, which re-asserts it if the session is unrecovered.
+    pub(super) fn check_token(
+        &mut self,
+        service: &Service,
+        record: &Record,
+        token: Token,
+        unrecovered: bool,
+    ) -> Result<(), CommandError> {
+        let Self::User(known) = self else { return Ok(()) };
+        let present = service.epoch_of(record);
+        if !unrecovered && Some(token.epoch()) <= present {
+            return Ok(());
+        }
+        let claim = Claim::Held { token };
+        let epoch = present.unwrap_or_else(|| token.epoch());
+        match known.check_epoch(service, record, epoch, Some(&claim)) {
+            Ok(()) => Ok(()),
+            Err(Denied::Right(why) | Denied::Epoch(why)) => Err(why),
+            Err(Denied::NotServed(why)) => Err(CommandError::from(&why)),
+        }
+    }
+
     /// A session is spoken for by its own user alone.
     pub(super) fn check_owner(&self, seat: &Seat) -> Result<(), CommandError> {
         let is_own = match self {
@@ -197,7 +221,10 @@ impl Connection {
             named.for_each(|session| service.claim(session, known.user.name(), work));
         }
         match command {
-            Command::Acquire { record, mode, .. } | Command::Convert { record, mode, .. } => {
+            Command::Acquire { record, mode, .. }
+            | Command::Convert { record, mode, .. }
+            | Command::Lock { record, mode, .. }
+            | Command::Renew { record, grant: (mode, _), .. } => {
                 known.check(verb_of(*mode), record)?;
             }
             Command::Inspect { record } | Command::History { record, .. } => {
@@ -290,6 +317,9 @@ fn sessions_of(command: &Command) -> Vec<SessionId> {
         | Command::Convert { session, .. }
         | Command::Release { session, .. }
         | Command::Cancel { session, .. } => vec![*session],
+        Command::Lock { id, record, .. } => id.iter().map(|id| session_of(*id, record)).collect(),
+        Command::Renew { id, record, .. } => vec![session_of(*id, record)],
+        Command::Unlock { handle, record } => vec![session_of(handle.id, record)],
         Command::Reassert { session, former, .. } | Command::Reasserted { session, former, .. } => {
             former.iter().copied().chain([*session]).collect()
         }

@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
-use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
+use lockspan_wire::{
+    Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, Value, reply,
+};
 
 use super::connection::Connection;
 use super::glob;
 use crate::clock;
 use crate::config::Address;
-use crate::service::{Seat, Service, Wish, Work, check_waits};
+use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
 use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
@@ -158,6 +160,23 @@ impl Connection {
                 let seat = self.seat(session)?;
                 self.shared.service.cancel(&seat, &record, seq, work).map(Some)
             }
+            Command::Lock { .. } => self.lock(command, work),
+            Command::Renew { record, id, grant } => {
+                let (session, service) = (session_of(id, &record), &self.shared.service);
+                let seat = service.seat(session).ok_or_else(lock_is_over)?;
+                self.access.check_owner(&seat)?;
+                let unrecovered = service.is_unrecovered(session);
+                self.access.check_token(service, &record, grant.1, unrecovered)?;
+                now(reply::kept(service.renew_lock(&seat, &record, grant, work)?))
+            }
+            Command::Unlock { record, handle } => {
+                let service = &self.shared.service;
+                let Some(seat) = service.seat(session_of(handle.id, &record)) else {
+                    return now(reply::ended(false));
+                };
+                self.access.check_owner(&seat)?;
+                now(reply::ended(service.unlock(&seat, &record, work)?))
+            }
             Command::Reassert { session, record, epoch, former, seq, mode, claim } => {
                 let former = former.unwrap_or(session);
                 let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
@@ -182,8 +201,7 @@ impl Connection {
             return Err(CommandError::new(ErrorCode::Err, text));
         }
         check_waits(&self.outbox)?;
-        let limits = &self.shared.service.limits;
-        let ttl = ttl.unwrap_or_else(|| LEASE.clamp(limits.ttl_min, limits.ttl_max));
+        let ttl = ttl.unwrap_or_else(|| self.default_lease());
         let session = match session {
             Some(session) => session,
             None => SessionId(draw()?),
@@ -205,6 +223,30 @@ impl Connection {
         let seat = opened.map_err(|why| CommandError::from(&why))?;
         self.remember(&seat);
         Ok(None)
+    }
+
+    /// `LS.LOCK`: the reply comes when the record is granted.
+    fn lock(&mut self, command: Command, work: &mut Work) -> Later {
+        let Command::Lock { record, mode, wait, ttl, id } = command else { return Ok(None) };
+        check_waits(&self.outbox)?;
+        let tag = match id {
+            Some(id) => LockTag { id, brought: true },
+            None => LockTag { id: draw_id()?, brought: false },
+        };
+        if let Some(seat) = self.shared.service.seat(session_of(tag.id, &record)) {
+            self.access.check_owner(&seat)?;
+        }
+        let ttl = ttl.unwrap_or_else(|| self.default_lease());
+        let (owner, wish) = (self.access.user(), LockWish { record, mode, wait, tag });
+        let seat = self.shared.service.lock(&self.outbox, ttl, owner, wish, work)?;
+        self.remember(&seat);
+        Ok(None)
+    }
+
+    /// The lease of a session that names none.
+    fn default_lease(&self) -> Duration {
+        let limits = &self.shared.service.limits;
+        LEASE.clamp(limits.ttl_min, limits.ttl_max)
     }
 
     /// What people ask.
@@ -271,6 +313,21 @@ impl Connection {
 pub(super) fn no_such(session: SessionId) -> CommandError {
     let text = format!("{session}: {}", SessionRefusal::Unknown);
     CommandError::new(ErrorCode::NoSession, text)
+}
+
+/// What the holder of a lock hears whose session is gone.
+fn lock_is_over() -> CommandError {
+    let text = "there is no such lock: it was unlocked, or its lease ended; take a new one";
+    CommandError::new(ErrorCode::NoSession, text)
+}
+
+/// The id of a lock whose client brings none.
+fn draw_id() -> Result<LockId, CommandError> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|why| {
+        CommandError::new(ErrorCode::Err, format!("LS.LOCK: no random number: {why}"))
+    })?;
+    Ok(LockId::new(u128::from_be_bytes(bits)))
 }
 
 /// A session id that every language can hold exactly: below 2^53, and not 0.

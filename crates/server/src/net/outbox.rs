@@ -110,6 +110,21 @@ impl Slot {
         self.outbox.change(dirty, |inner| inner.fill(self.number, self.protocol, value));
     }
 
+    /// Whether no earlier reply is outstanding, so that this one is sent as soon as it is known.
+    pub(crate) fn is_next(&self) -> bool {
+        self.outbox.lock().first >= self.number
+    }
+
+    /// Whether the reply is on its way.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.outbox.lock().first > self.number
+    }
+
+    /// Whether its connection has closed, so that nobody gets the reply.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.outbox.closed().is_some()
+    }
+
     /// Whether it is a reply of this connection.
     pub(crate) fn is_of(&self, outbox: &Arc<Outbox>) -> bool {
         Arc::ptr_eq(&self.outbox, outbox)

@@ -2,6 +2,12 @@
 //!
 //! Each is a message of the protocol. The server draws its seq while the record's table is locked,
 //! and the answer finds the command by it, through the session's seat.
+//!
+//! **Invariant:** an acquire by a command never ends what its session has at the record. A node
+//! that acquires again does not use its earlier grant any more (`docs/protocol.md`, rule 3). A
+//! program with several threads and one session may: one of the threads may be inside. So
+//! [`check_new`] refuses every acquire of a record that the session holds or waits for, unless it
+//! repeats the same seq and mode, or upgrades a read.
 
 use std::sync::Arc;
 
@@ -9,11 +15,12 @@ use lockspan_protocol::server::table::{ClaimView, TableInput};
 use lockspan_protocol::{Mode, Owner, Record, Refusal, Seq, Tick, ToServer};
 use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
 
+use super::lock::LockTag;
 use super::patience::Patience;
-use super::seat::{Ask, Seat};
+use super::seat::{Ask, Forsaken, Seat};
 use super::shard::Shard;
 use super::{Service, Work};
-use crate::net::outbox::Outbox;
+use crate::net::outbox::{Outbox, Slot};
 
 /// Replies that one connection may wait for.
 const WAITS_MAX: usize = 100_000;
@@ -44,7 +51,7 @@ impl Service {
         self.check_seat(seat, work)?;
         let shard = self.shard_of(wish.record.group());
         self.with_shard(shard, work, |shard, now, work| {
-            self.ask(shard, seat, outbox, wish, now, work)
+            self.ask(shard, seat, (|| next_slot(outbox), None), wish, now, work)
         })
     }
 
@@ -75,7 +82,7 @@ impl Service {
             if mode == Mode::Write {
                 let (seq, upgrade, owners) = (None, true, seat.owners(&record, seq));
                 let wish = Wish { record, mode, wait, seq, upgrade, owners };
-                return self.ask(shard, seat, outbox, wish, now, work);
+                return self.ask(shard, seat, (|| next_slot(outbox), None), wish, now, work);
             }
             let keep = seat.next_seq();
             seat.renumber(&record, seq, keep);
@@ -136,7 +143,19 @@ impl Service {
 
     /// A connection has gone: what its commands waited for is withdrawn.
     pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
-        for (record, seq, base) in seat.forsaken(outbox, work) {
+        for Forsaken { record, seq, base, lock } in seat.forsaken(outbox, work) {
+            match lock {
+                // Its client may ask again, and has its place in line for a whole lease.
+                Some(LockTag { brought: true, .. }) => {
+                    self.keep_waiting(seat, work);
+                    continue;
+                }
+                Some(_) => {
+                    work.over.push(Arc::clone(seat));
+                    continue;
+                }
+                None => {}
+            }
             let shard = self.shard_of(record.group());
             self.with_shard(shard, work, |shard, now, work| {
                 // If the group is not served, nothing waits there.
@@ -158,6 +177,11 @@ impl Service {
         let shard = self.shard_of(record.group());
         self.with_shard(shard, work, |shard, now, work| {
             let Some((ask, shared)) = seat.unask(&record, seq, &slot) else { return };
+            match ask.lock.filter(|_| !shared) {
+                Some(LockTag { brought: true, .. }) => seat.lock_is_over(),
+                Some(_) => work.over.push(Arc::clone(&seat)),
+                None => {}
+            }
             let kept = if shared {
                 None
             } else {
@@ -167,12 +191,13 @@ impl Service {
         });
     }
 
-    /// Acquires, with a command that waits for the answer.
-    fn ask(
+    /// Acquires, with a command that waits for the answer: in this slot, and for this lock if it is
+    /// an `LS.LOCK`. An error that is returned has not used the slot.
+    pub(super) fn ask(
         &self,
         shard: &mut Shard,
         seat: &Arc<Seat>,
-        outbox: &Arc<Outbox>,
+        (slot, lock): (impl FnOnce() -> Result<Slot, CommandError>, Option<LockTag>),
         wish: Wish,
         now: Tick,
         work: &mut Work,
@@ -182,7 +207,7 @@ impl Service {
             let text = format!("{} is not served now; try again", show(&record));
             return Err(CommandError::new(ErrorCode::Loading, text));
         };
-        check_waits(outbox)?;
+        check_new(shard, seat, (&record, mode), seq, upgrade)?;
         let seq = match seq {
             Some(seq) => {
                 seat.saw(seq);
@@ -194,10 +219,10 @@ impl Service {
             let text = format!("{SAME_MAX} commands wait for {seq} already");
             return Err(CommandError::new(ErrorCode::Limit, text));
         }
-        let slot = outbox.open_slot();
+        let slot = slot()?;
         let (asked, own) = (owners.clone(), slot.clone());
         let base = shard.table.look_own(seat.id, &record).0.filter(|_| upgrade).map(|it| it.seq);
-        let ask = Ask { slot, wait, mode, epoch, upgrade, base, owners: asked, timer: None };
+        let ask = Ask { slot, wait, mode, epoch, upgrade, base, owners: asked, timer: None, lock };
         seat.ask(record.clone(), seq, ask);
         shard.counts.acquires += 1;
         let message =
@@ -207,6 +232,9 @@ impl Service {
             // Others that wait for the same number are still in line.
             Err(why) => {
                 if let Some((ask, _)) = seat.unask(&record, seq, &own) {
+                    if lock.is_some_and(|lock| !lock.brought) {
+                        work.over.push(Arc::clone(seat));
+                    }
                     ask.answer(&why.into(), work);
                 }
             }
@@ -259,13 +287,47 @@ impl Service {
     }
 
     /// What a client hears if its session is not open.
-    fn check_seat(&self, seat: &Seat, work: &mut Work) -> Result<(), CommandError> {
+    pub(super) fn check_seat(&self, seat: &Seat, work: &mut Work) -> Result<(), CommandError> {
         if seat.is_open() {
             return Ok(());
         }
         let refused = self.check_open(seat.id, work).map_err(Refusal::Session);
         refused.map_err(|why| CommandError::from(&why))
     }
+}
+
+/// Whether a command may acquire the record: the session has nothing there, or this repeats what
+/// it has, or upgrades its read.
+fn check_new(
+    shard: &Shard,
+    seat: &Seat,
+    (record, mode): (&Record, Mode),
+    seq: Option<Seq>,
+    upgrade: bool,
+) -> Result<(), CommandError> {
+    if shard.table.awaits(seat.id, record.group()) {
+        // A hold that is re-asserted after a new acquire would be dropped, as a node's is.
+        let text = "the server has been restarted, and the session has to re-assert what it holds \
+                    before it acquires: LS.REASSERT, then LS.REASSERTED";
+        return Err(CommandError::new(ErrorCode::Loading, text));
+    }
+    let (holding, waiting) = shard.table.look_own(seat.id, record);
+    // A wait is named rather than the read that is kept meanwhile: it is what is in the way.
+    let Some(known) = waiting.as_ref().or(holding.as_ref()) else { return Ok(()) };
+    let own = || [&holding, &waiting].into_iter().flatten();
+    let mode = if upgrade { Mode::Write } else { mode };
+    if let Some(seq) = seq {
+        let is_repeat = own().any(|claim| claim.seq == seq && claim.mode == mode);
+        // The table says of an earlier number that it is over.
+        if is_repeat || own().all(|claim| seq < claim.seq) {
+            return Ok(());
+        }
+    }
+    let is_read = holding.as_ref().is_some_and(|claim| claim.mode == Mode::Read);
+    if upgrade && is_read && waiting.is_none() {
+        return Ok(());
+    }
+    Err(reply::already(record, known))
 }
 
 /// Whether one more command of this connection may wait for its reply.
@@ -287,7 +349,13 @@ pub(super) fn supersede(shard: &Shard, seat: &Seat, record: &Record, work: &mut 
     seat.supersede(record, holding.as_ref(), waiting.as_ref(), challenging, work);
 }
 
+/// The place of the connection's next reply, if one more may wait.
+fn next_slot(outbox: &Arc<Outbox>) -> Result<Slot, CommandError> {
+    check_waits(outbox)?;
+    Ok(outbox.open_slot())
+}
+
 /// A record's name, for people.
-fn show(record: &Record) -> String {
+pub(super) fn show(record: &Record) -> String {
     record.as_bytes().escape_ascii().to_string()
 }

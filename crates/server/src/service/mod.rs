@@ -54,6 +54,7 @@
 
 mod acquire;
 mod desk;
+mod lock;
 mod look;
 mod operate;
 mod patience;
@@ -86,6 +87,8 @@ use crate::stats::{Meters, Stats};
 use crate::store::Storage;
 pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
+use lock::Vigils;
+pub(crate) use lock::{LockTag, LockWish, session_of};
 use patience::Patiences;
 use places::Places;
 pub(crate) use seat::Seat;
@@ -103,6 +106,7 @@ pub(crate) struct Service {
     /// The epoch of each group; 0 while it is not served.
     epochs: Box<[AtomicU32]>,
     patiences: Patiences,
+    vigils: Vigils,
     places: Places,
     /// When the timer rings next, in microseconds.
     rings_at: AtomicU64,
@@ -145,6 +149,7 @@ impl Service {
             storage,
             epochs: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             patiences: Patiences::default(),
+            vigils: Vigils::default(),
             places: Places::default(),
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
@@ -287,6 +292,19 @@ impl Service {
                 if let (Err(why), ToServer::Acquire { record, seq, .. }) = (told, &message) {
                     seat.refuse(record, *seq, &CommandError::from(&why).into(), work);
                 }
+            }
+            for (seat, ask) in std::mem::take(&mut work.locks) {
+                self.lock_opened(&seat, ask, work);
+            }
+            for granted in std::mem::take(&mut work.granted) {
+                self.lock_granted(granted, work);
+            }
+            for seat in std::mem::take(&mut work.vigils) {
+                self.watch_over(seat, work);
+            }
+            for seat in std::mem::take(&mut work.over) {
+                // It may have ended by itself.
+                let _ = self.close(seat.id, work);
             }
             if !work.notes.is_empty() {
                 self.with_desk(work, |_, _| ());

@@ -18,6 +18,10 @@ impl PatienceKey {
         static LAST: AtomicU64 = AtomicU64::new(0);
         Self(until, LAST.fetch_add(1, Ordering::Relaxed))
     }
+
+    pub(super) fn until(self) -> Tick {
+        self.0
+    }
 }
 
 /// A command that waits for a grant, up to a moment.

@@ -20,6 +20,7 @@ use lockspan_protocol::{
 };
 use lockspan_wire::{CommandError, ErrorCode, Event, Value, Wait, reply};
 
+use super::lock::{LockAsk, LockGranted, LockTag};
 use super::patience::{Patience, PatienceKey};
 use super::places::Place;
 use super::work::Work;
@@ -55,10 +56,40 @@ struct Inner {
     renamed: BTreeMap<Record, (Seq, Seq)>,
     /// Commands that wait for the session to be open.
     opens: Vec<Slot>,
+    /// `LS.LOCK`s that do.
+    lock_opens: Vec<LockAsk>,
+    /// Of the session of a lock: its mode, as far as it is known, and whether it is over.
+    lock: Option<(Mode, OneLock)>,
+    /// Replies that tell of its grant, and wait for an earlier reply of their connection.
+    held_back: Vec<Slot>,
+    /// The server keeps the lease: the lock is waited for, or a reply is held back.
+    watched: bool,
     /// The client has ended the session itself.
     closed: bool,
     /// What `LS.REASSERT` has told in this epoch.
     told: (Option<Epoch>, BTreeMap<Seq, Group>),
+}
+
+/// What the lock of a session is to a command that names a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OneLock {
+    /// The same lock.
+    Own,
+    /// The same, and nobody waits for it any more: the `WAIT` is over.
+    Over,
+    /// A lock in the other mode.
+    Other,
+}
+
+/// An acquire that only commands of a connection which has gone waited for.
+#[derive(Debug)]
+pub(super) struct Forsaken {
+    pub(super) record: Record,
+    pub(super) seq: Seq,
+    /// What the session reads meanwhile, if it is an upgrade.
+    pub(super) base: Option<Seq>,
+    /// Which lock it is, if it is an `LS.LOCK`.
+    pub(super) lock: Option<LockTag>,
 }
 
 #[derive(Debug)]
@@ -81,6 +112,8 @@ pub(crate) struct Ask {
     pub(crate) owners: Vec<Owner>,
     /// What ends the wait in time.
     pub(crate) timer: Option<PatienceKey>,
+    /// Which lock it is, if it is an `LS.LOCK`.
+    pub(crate) lock: Option<LockTag>,
 }
 
 impl Ask {
@@ -211,6 +244,54 @@ impl Seat {
         self.lock().opens.push(slot);
     }
 
+    /// An `LS.LOCK` waits for the session to be open.
+    pub(super) fn await_lock(&self, ask: LockAsk) {
+        self.lock().lock_opens.push(ask);
+    }
+
+    /// Whether an `LS.LOCK` waits for the session to be open.
+    pub(super) fn awaits_lock(&self) -> bool {
+        !self.lock().lock_opens.is_empty()
+    }
+
+    /// What the lock of this session is; from now on it has this mode, if it is not known.
+    pub(super) fn one_lock(&self, mode: Mode) -> OneLock {
+        let mut inner = self.lock();
+        let (known, lock) = *inner.lock.get_or_insert((mode, OneLock::Own));
+        if known == mode { lock } else { OneLock::Other }
+    }
+
+    /// Nobody waits for the lock any more. Its session ends with its lease, as if it were closed.
+    pub(super) fn lock_is_over(&self) {
+        let mut inner = self.lock();
+        inner.closed = true;
+        if let Some((_, lock)) = &mut inner.lock {
+            *lock = OneLock::Over;
+        }
+    }
+
+    /// This reply tells of the lock's grant, and waits for an earlier one.
+    pub(super) fn hold_back(&self, reply: Slot) {
+        self.lock().held_back.push(reply);
+    }
+
+    /// The server keeps the lease from now on; false if it did already.
+    pub(super) fn begin_vigil(&self) -> bool {
+        !std::mem::replace(&mut self.lock().watched, true)
+    }
+
+    /// Whether a command still waits for the lock, or for a reply that is held back. If none does,
+    /// the lease is not kept any more.
+    pub(super) fn goes_on_waiting(&self) -> bool {
+        let mut inner = self.lock();
+        inner.held_back.retain(|slot| !slot.is_closed() && !slot.is_sent());
+        // A connection may have gone while its command was on the way here.
+        let waits = |ask: &Ask| ask.lock.is_some() && !ask.slot.is_closed();
+        let waits = inner.asks.values().flatten().any(waits);
+        inner.watched = waits || !inner.held_back.is_empty();
+        inner.watched
+    }
+
     /// A command waits for what becomes of this acquire.
     pub(super) fn ask(&self, record: Record, seq: Seq, ask: Ask) {
         self.lock().asks.entry((record, seq)).or_default().push(ask);
@@ -309,18 +390,15 @@ impl Seat {
         Some((ask, shared))
     }
 
-    /// The acquires that only commands of this connection wait for: it has gone. With each what the
-    /// session reads meanwhile, if it is an upgrade.
-    pub(super) fn forsaken(
-        &self,
-        outbox: &Arc<Outbox>,
-        work: &mut Work,
-    ) -> Vec<(Record, Seq, Option<Seq>)> {
+    /// The acquires that only commands of this connection wait for: it has gone.
+    pub(super) fn forsaken(&self, outbox: &Arc<Outbox>, work: &mut Work) -> Vec<Forsaken> {
         let mut inner = self.lock();
         inner.opens.retain(|slot| !slot.is_of(outbox));
+        inner.lock_opens.retain(|ask| !ask.slot.is_of(outbox));
         let mut gone = Vec::new();
         inner.asks.retain(|(record, seq), asks| {
             let base = asks.iter().find_map(|ask| ask.base);
+            let lock = asks.iter().find_map(|ask| ask.lock);
             asks.retain(|ask| {
                 let leaves = ask.slot.is_of(outbox);
                 if leaves {
@@ -329,7 +407,7 @@ impl Seat {
                 !leaves
             });
             if asks.is_empty() {
-                gone.push((record.clone(), *seq, base));
+                gone.push(Forsaken { record: record.clone(), seq: *seq, base, lock });
             }
             !asks.is_empty()
         });
@@ -354,8 +432,9 @@ impl Seat {
 
     /// The session is open, and so much of its lease is left, which is less than all of it if it
     /// was open before. A command that waits for it has its reply; others hear of it as an event.
-    pub(super) fn opened(&self, terms: Vec<Term>, left: Duration, work: &mut Work) {
+    pub(super) fn opened(self: &Arc<Self>, terms: Vec<Term>, left: Duration, work: &mut Work) {
         let mut inner = self.lock();
+        work.locks.extend(inner.lock_opens.drain(..).map(|ask| (Arc::clone(self), ask)));
         let value = reply::opened(self.id, left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
@@ -398,13 +477,25 @@ impl Seat {
                             self.report(inner, record, seq, work);
                         }
                     }
-                    asks.into_iter().for_each(|ask| ask.answer(&value, work));
+                    for ask in asks {
+                        match ask.lock {
+                            Some(tag) => {
+                                work.patience_over.extend(ask.timer);
+                                let (seat, slot) = (Arc::clone(self), ask.slot);
+                                work.granted.push(LockGranted { seat, slot, tag, mode, token });
+                            }
+                            None => ask.answer(&value, work),
+                        }
+                    }
                     return None;
                 }
             }
             ToNode::Refused { ref record, seq, ref why } => {
                 if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
                     let value = CommandError::from(why).into();
+                    if asks.iter().any(|ask| ask.lock.is_some_and(|lock| !lock.brought)) {
+                        work.over.push(Arc::clone(self));
+                    }
                     asks.into_iter().for_each(|ask| ask.answer(&value, work));
                     return None;
                 }
@@ -416,6 +507,9 @@ impl Seat {
                     for ask in at_once {
                         let value = reply::queued(seq, ask.mode, ticket);
                         ask.answer(&value, work);
+                    }
+                    if asks.iter().any(|ask| ask.lock.is_some()) {
+                        work.vigils.push(Arc::clone(self));
                     }
                     for ask in asks.iter_mut().filter(|ask| ask.timer.is_none()) {
                         if let Wait::Ms(span) = ask.wait {
@@ -467,8 +561,13 @@ impl Seat {
         }
     }
 
-    /// Its commands hear that there is no such session.
+    /// Its commands hear that there is no such session, or no such lock.
     pub(super) fn fail(&self, work: &mut Work) {
+        let is_lock = self.lock().lock.is_some();
+        if is_lock {
+            let text = "the lock was unlocked, or its lease ended, while it was waited for";
+            self.answer_all(&Value::error(ErrorCode::NoSession, text), work);
+        }
         self.answer_all(&CommandError::from(&SessionRefusal::Unknown).into(), work);
     }
 
@@ -478,7 +577,9 @@ impl Seat {
         for asks in std::mem::take(&mut inner.asks).into_values() {
             asks.into_iter().for_each(|ask| ask.answer(value, work));
         }
-        inner.opens.drain(..).for_each(|slot| slot.fill(value, &mut work.dirty));
+        let locks = inner.lock_opens.drain(..).map(|ask| ask.slot).collect::<Vec<_>>();
+        let slots = inner.opens.drain(..).chain(locks);
+        slots.for_each(|slot| slot.fill(value, &mut work.dirty));
     }
 
     /// `LS.REASSERT` has told of this seq. No, if there are `max` already.

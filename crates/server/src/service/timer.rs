@@ -65,9 +65,11 @@ impl Service {
         for patience in self.patiences.due(now) {
             self.give_up(patience, work);
         }
+        self.keep_vigils(now, work);
         self.tell_places(now, work);
         self.finish(work);
         self.ring_by(self.patiences.next_deadline());
+        self.ring_by(self.vigils.next_deadline());
         self.ring_by(self.places.next_deadline());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use lockspan_protocol::server::Victim;
 use lockspan_protocol::{Epoch, GroupSet, SessionId, Tick, ToServer};
 
+use super::lock::{LockAsk, LockGranted};
 use super::patience::{Patience, PatienceKey};
 use super::places::Place;
 use super::seat::Seat;
@@ -21,6 +22,14 @@ pub(crate) struct Work {
     pub(super) notes: Vec<Note>,
     /// Acquires to be said again, for commands that wait.
     pub(super) again: Vec<(Arc<Seat>, ToServer)>,
+    /// `LS.LOCK`s whose session is open.
+    pub(super) locks: Vec<(Arc<Seat>, LockAsk)>,
+    /// Locks that were granted, and whose clients are to be told.
+    pub(super) granted: Vec<LockGranted>,
+    /// Locks that a command has begun to wait for.
+    pub(super) vigils: Vec<Arc<Seat>>,
+    /// Sessions of locks that nobody can ask for any more.
+    pub(super) over: Vec<Arc<Seat>>,
     /// Commands that wait up to a moment: those that have begun, and those that are answered.
     pub(super) patience: Vec<(PatienceKey, Patience)>,
     pub(super) patience_over: Vec<PatienceKey>,
@@ -41,6 +50,10 @@ impl Work {
         !(self.victims.is_empty()
             && self.notes.is_empty()
             && self.again.is_empty()
+            && self.locks.is_empty()
+            && self.granted.is_empty()
+            && self.vigils.is_empty()
+            && self.over.is_empty()
             && self.patience.is_empty()
             && self.patience_over.is_empty()
             && self.places.is_empty())

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod actions;
+mod again;
 mod browser;
 mod client;
 mod commands;
@@ -12,6 +13,7 @@ mod everybody;
 mod exposition;
 mod http;
 mod limits;
+mod lock;
 mod locks;
 mod metrics;
 mod native;

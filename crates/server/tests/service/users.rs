@@ -65,6 +65,9 @@ const COMMANDS: &[&str] = &[
     "LS.RELEASE 1 doc:1 1",
     "LS.CONVERT 1 doc:1 1 W",
     "LS.CANCEL 1 doc:1 1",
+    "LS.LOCK doc:1 R",
+    "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777",
+    "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff",
     "LS.REASSERT 1 doc:1 1 1 R HELD 1",
     "LS.REASSERTED 1 1 0 0",
     "LS.TELL 1 keep-alive 1",
@@ -235,6 +238,62 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     // Who may administer everything ends a session of somebody else.
     assert_eq!(root.ask(&["LS.CLOSE", &anns]).await, Value::OK);
     assert_eq!(ann.refused(&["LS.KEEP", &anns]).await.0, ErrorCode::NoSession);
+    server.stop().await;
+}
+
+/// The id of a lock.
+const ID: &str = "6f9619ff8b86d011b42d00c04fc964ff";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_needs_the_right_of_its_mode_and_is_its_users_own() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let users = Some(users(dir.path()));
+    let config = Config { users, data: Data::Dir(dir.path().join("data")), ..fresh() };
+    let server = start(config.clone()).await;
+    let mut ann = as_user(&server, "ann").await;
+    let mut bob = as_user(&server, "bob").await;
+    let mut root = as_user(&server, "root").await;
+    let locked = ann.ask(&["LS.LOCK", "doc:1", "R", "LEASE", "60000", "ID", ID]).await;
+    let handle = word(&locked, "handle");
+    let written = handle.replace(".R.", ".W.");
+    for (user, words, why) in [
+        (0, &["LS.LOCK", "secret:1", "W"][..], "user ann may not write datatype secret"),
+        (0, &["LS.RENEW", "secret:1", &written], "user ann may not write datatype secret"),
+        (1, &["LS.LOCK", "doc:1", "W"], "user bob may not write datatype doc"),
+        (1, &["LS.LOCK", "other:1", "R"], "user bob may not read datatype other"),
+        (1, &["LS.RENEW", "doc:1", &written], "user bob may not write datatype doc"),
+        (1, &["LS.RENEW", "doc:1", &handle], "is a session of another user"),
+        (1, &["LS.LOCK", "doc:1", "R", "LEASE", "60000", "ID", ID], "another user"),
+        (1, &["LS.UNLOCK", "doc:1", &handle], "is a session of another user"),
+        (1, &["LS.UNLOCK", "doc:1", ID], "is a session of another user"),
+        (2, &["LS.UNLOCK", "doc:1", &handle], "is a session of another user"),
+        (2, &["LS.RENEW", "doc:1", &handle], "is a session of another user"),
+    ] {
+        let client = [&mut ann, &mut bob, &mut root][user].refused(words);
+        let (code, text) = client.await;
+        assert!(code == ErrorCode::NoPerm && text.contains(why), "{words:?}: {code} {text}");
+    }
+    assert_eq!(ann.ask(&["LS.RENEW", "doc:1", &handle]).await, Value::Int(60_000));
+    drop(server);
+
+    // It is hers after a restart too. A token that the server can't have given is not believed.
+    let server = start(config).await;
+    let mut ann = as_user(&server, "ann").await;
+    let mut bob = as_user(&server, "bob").await;
+    assert_eq!(bob.refused(&["LS.RENEW", "doc:1", &handle]).await.0, ErrorCode::NoPerm);
+    assert_eq!(bob.refused(&["LS.UNLOCK", "doc:1", &handle]).await.0, ErrorCode::NoPerm);
+    for epoch in [2, 3, 1000] {
+        let token = (i64::from(epoch) << 40) + 1;
+        let forged = format!("{ID}.R.{token}");
+        let (code, text) = ann.refused(&["LS.RENEW", "doc:1", &forged]).await;
+        assert!(code == ErrorCode::NoPerm && text.contains("may not show"), "{text}");
+    }
+    assert_eq!(ann.ask(&["LS.RENEW", "doc:1", &handle]).await, Value::Int(60_000));
+    let forged = format!("{ID}.R.{}", (1000_i64 << 40) + 1);
+    assert_eq!(ann.refused(&["LS.RENEW", "doc:1", &forged]).await.0, ErrorCode::NoPerm);
+    let forged = format!("{ID}.R.{}", (2_i64 << 40) + 77);
+    assert_eq!(ann.refused(&["LS.RENEW", "doc:1", &forged]).await.0, ErrorCode::NotHeld);
+    assert_eq!(ann.ask(&["LS.UNLOCK", "doc:1", &handle]).await, Value::Int(1));
     server.stop().await;
 }
 

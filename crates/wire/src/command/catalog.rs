@@ -60,6 +60,12 @@ specs! {
         4..6, 2, "Turns a read into a write or a write into a read", parse::convert;
     "LS.CANCEL" "session record seq",
         3..3, 2, "Leaves the line", parse::cancel;
+    "LS.LOCK" "record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]",
+        2..8, 1, "Waits for a lock with a session of its own; answers with its handle", parse::lock;
+    "LS.RENEW" "record handle",
+        2..2, 1, "Extends the lease of a lock, after a restart of the server too", parse::renew;
+    "LS.UNLOCK" "record handle",
+        2..2, 1, "Ends a lock of LS.LOCK", parse::unlock;
     "LS.REASSERT" "session record epoch seq R|W HELD token|WAITING [TICKET n] [UPGRADE] \
         [OWNER n ...] [FORMER id]",
         6..any, 2, "Tells a new term what was held or waited for", parse::reassert;
@@ -114,9 +120,7 @@ pub(crate) fn find(name: &[u8]) -> Option<&'static Spec> {
 /// What these words ask for; the first is the command's name.
 pub(crate) fn parse(words: &[&[u8]]) -> Result<Command, CommandError> {
     let (name, args) = words.split_first().ok_or_else(|| CommandError::bad("no command"))?;
-    let spec = find(name).ok_or_else(|| {
-        CommandError::bad(format!("unknown command {}; COMMAND LIST names them all", quoted(name)))
-    })?;
+    let spec = find(name).ok_or_else(|| unknown(name))?;
     if args.len() < spec.min || spec.max.is_some_and(|max| args.len() > max) {
         let number = args.len();
         let space = if spec.usage.is_empty() { "" } else { " " };
@@ -127,6 +131,97 @@ pub(crate) fn parse(words: &[&[u8]]) -> Result<Command, CommandError> {
     }
     (spec.read)(&mut Reader::list("argument", args))
         .map_err(|bad| CommandError::new(bad.code, format!("{}: {}", spec.name, bad.text)))
+}
+
+/// Commands of Redis that lock libraries and other clients of a database send.
+static KEY_COMMANDS: &[&str] = &[
+    "APPEND",
+    "BLPOP",
+    "BRPOP",
+    "DECR",
+    "DECRBY",
+    "DEL",
+    "DISCARD",
+    "EVAL",
+    "EVALSHA",
+    "EVALSHA_RO",
+    "EVAL_RO",
+    "EXEC",
+    "EXISTS",
+    "EXPIRE",
+    "EXPIREAT",
+    "FCALL",
+    "FUNCTION",
+    "GET",
+    "GETDEL",
+    "GETEX",
+    "GETSET",
+    "HDEL",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HINCRBY",
+    "HMGET",
+    "HMSET",
+    "HSET",
+    "HSETNX",
+    "INCR",
+    "INCRBY",
+    "KEYS",
+    "LLEN",
+    "LPOP",
+    "LPUSH",
+    "LRANGE",
+    "LREM",
+    "MGET",
+    "MSET",
+    "MULTI",
+    "PERSIST",
+    "PEXPIRE",
+    "PEXPIREAT",
+    "PSETEX",
+    "PSUBSCRIBE",
+    "PTTL",
+    "PUBLISH",
+    "RPOP",
+    "RPUSH",
+    "SADD",
+    "SCAN",
+    "SCRIPT",
+    "SET",
+    "SETEX",
+    "SETNX",
+    "SISMEMBER",
+    "SMEMBERS",
+    "SREM",
+    "STRLEN",
+    "TTL",
+    "TYPE",
+    "UNLINK",
+    "UNWATCH",
+    "WAIT",
+    "WATCH",
+    "XADD",
+    "ZADD",
+    "ZRANGE",
+    "ZREM",
+    "ZSCORE",
+];
+
+/// A command that there is not. Whoever takes the server for a Redis is told what it is.
+fn unknown(name: &[u8]) -> CommandError {
+    let shown = quoted(name);
+    let is_key_command =
+        KEY_COMMANDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    CommandError::bad(if is_key_command {
+        format!(
+            "unknown command {shown}: this is a Lockspan lock server and keeps no keys; take locks \
+             by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, such as \
+             redis://127.0.0.1:6379"
+        )
+    } else {
+        format!("unknown command {shown}; COMMAND LIST names them all")
+    })
 }
 
 /// What `COMMAND` answers to these arguments.

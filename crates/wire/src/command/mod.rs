@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::{
-    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
+    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer, Token,
 };
 
+use crate::handle::{LockHandle, LockId};
 use crate::limits::Protocol;
 
 pub use take::take_command;
@@ -145,6 +146,36 @@ pub enum Command {
         record: Record,
         /// The acquire.
         seq: Seq,
+    },
+    /// `LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]`: a lock with a session of its
+    /// own.
+    Lock {
+        /// What.
+        record: Record,
+        /// How.
+        mode: Mode,
+        /// How long the reply may take: until it is granted, if that is not said.
+        wait: Wait,
+        /// The lease, or the server's own choice.
+        ttl: Option<Duration>,
+        /// What names this lock; the server draws an id if there is none.
+        id: Option<LockId>,
+    },
+    /// `LS.RENEW record handle`.
+    Renew {
+        /// What.
+        record: Record,
+        /// Whose id and grant.
+        id: LockId,
+        /// How it was granted, and with which token.
+        grant: (Mode, Token),
+    },
+    /// `LS.UNLOCK record handle`.
+    Unlock {
+        /// What.
+        record: Record,
+        /// The handle, or the id alone.
+        handle: LockHandle,
     },
     /// `LS.REASSERT session record epoch seq R|W HELD token [FORMER id]`, or `... WAITING
     /// [TICKET n] [UPGRADE] [OWNER n]... [FORMER id]`.

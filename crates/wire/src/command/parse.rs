@@ -4,6 +4,7 @@ use bytes::Bytes;
 use lockspan_protocol::{Claim, GroupSet, Handoff, Owner, Record};
 
 use super::{Command, Events, Wait};
+use crate::handle::{LockHandle, LockId};
 use crate::read::{self, Bad, MILLIS, Reader};
 use crate::tell;
 
@@ -14,6 +15,9 @@ const LOCKS_SHOWN: usize = 100;
 
 /// How many records or sessions are shown at most.
 const SHOWN_MAX: usize = 1000;
+
+/// What the ID of `LS.LOCK` may be.
+const LOCK_ID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
 
 pub(super) fn tell(from: &mut Reader<'_>) -> Read {
     let (session, message) = tell::read_tell(from)?;
@@ -97,6 +101,37 @@ pub(super) fn convert(from: &mut Reader<'_>) -> Read {
 pub(super) fn cancel(from: &mut Reader<'_>) -> Read {
     let session = from.session("session")?;
     Ok(Command::Cancel { session, record: from.record_word()?, seq: from.seq("seq")? })
+}
+
+pub(super) fn lock(from: &mut Reader<'_>) -> Read {
+    let record = from.record_word()?;
+    let mode = from.mode("mode")?;
+    let (mut wait, mut ttl, mut id) = (None, None, None);
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "WAIT" => from.once("WAIT", &mut wait, wait_word)?,
+            "LEASE" => from.once("LEASE", &mut ttl, |from| from.duration("lease"))?,
+            "ID" => from.once("ID", &mut id, |from| from.parsed("id", LOCK_ID, LockId::parse))?,
+            _ => return Err(from.not("option", option, "one of WAIT, LEASE, ID")),
+        }
+    }
+    Ok(Command::Lock { record, mode, wait: wait.unwrap_or(Wait::Forever), ttl, id })
+}
+
+pub(super) fn renew(from: &mut Reader<'_>) -> Read {
+    let record = from.record_word()?;
+    let allowed = "a handle that LS.LOCK has answered with";
+    let (id, grant) = from.parsed("handle", allowed, |word| {
+        let handle = LockHandle::parse(word)?;
+        handle.grant.map(|grant| (handle.id, grant))
+    })?;
+    Ok(Command::Renew { record, id, grant })
+}
+
+pub(super) fn unlock(from: &mut Reader<'_>) -> Read {
+    let record = from.record_word()?;
+    let allowed = "a handle that LS.LOCK has answered with, nor the ID that was given to it";
+    Ok(Command::Unlock { record, handle: from.parsed("handle", allowed, LockHandle::parse)? })
 }
 
 pub(super) fn reassert(from: &mut Reader<'_>) -> Read {

@@ -7,8 +7,8 @@ use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, Ticket, Token,
 };
 use lockspan_wire::{
-    ClientCommand, Command, CommandError, Events, Protocol, Secret, Wait, WireLimits, put_command,
-    take_command,
+    ClientCommand, Command, CommandError, Events, LockHandle, LockId, Protocol, Secret, Wait,
+    WireLimits, put_command, take_command,
 };
 
 fn typed(line: &str) -> Result<Command, CommandError> {
@@ -21,6 +21,8 @@ fn doc() -> Record {
 }
 
 const ONE: SessionId = SessionId(1);
+
+const ID: LockId = LockId::new(0x6f96_19ff_8b86_d011_b42d_00c0_4fc9_64ff);
 
 #[test]
 fn every_command_is_understood() {
@@ -52,6 +54,7 @@ fn every_command_is_understood() {
         sum: 9,
     };
     let b = Bytes::from_static;
+    let token = Token::from_number(1_099_511_627_777).unwrap();
     let table = [
         ("HELLO", hello(None, None, None)),
         ("hello 2", hello(Some(Protocol::Resp2), None, None)),
@@ -114,6 +117,41 @@ fn every_command_is_understood() {
         (
             "LS.ACQUIRE 1 doc:1 w OWNER 8 WAIT forever OWNER 9 UPGRADE SEQ 5",
             acquire(Wait::Forever, Some(Seq(5)), true, vec![Owner(8), Owner(9)]),
+        ),
+        (
+            "LS.LOCK doc:1 w",
+            Command::Lock {
+                record: doc(),
+                mode: Mode::Write,
+                wait: Wait::Forever,
+                ttl: None,
+                id: None,
+            },
+        ),
+        (
+            "ls.lock doc:1 R id 6F9619FF-8B86-D011-B42D-00C04FC964FF lease 1500 wait 0",
+            Command::Lock {
+                record: doc(),
+                mode: Mode::Read,
+                wait: Wait::Ms(Duration::ZERO),
+                ttl: Some(Duration::from_millis(1500)),
+                id: Some(ID),
+            },
+        ),
+        (
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777",
+            Command::Renew { record: doc(), id: ID, grant: (Mode::Write, token) },
+        ),
+        (
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777",
+            Command::Unlock {
+                record: doc(),
+                handle: LockHandle { id: ID, grant: Some((Mode::Read, token)) },
+            },
+        ),
+        (
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff",
+            Command::Unlock { record: doc(), handle: LockHandle { id: ID, grant: None } },
         ),
         ("LS.ACQUIRE 1 doc:1 W WAIT 0", acquire(Wait::Ms(Duration::ZERO), None, false, vec![])),
         (
@@ -187,12 +225,52 @@ fn every_command_is_understood() {
 #[test]
 fn a_wrong_command_is_told_what_and_where() {
     const NUMBER: &str = "a whole number from 0 to 18446744073709551615";
+    const UUID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
+    let no_keys = |name: &str| {
+        format!(
+            "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; \
+             take locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a \
+             Redis, such as redis://127.0.0.1:6379"
+        )
+    };
     let wrong = |name: &str, args: usize, usage: &str| {
         format!("ERR {name}: wrong number of arguments ({args}); usage: {usage}")
     };
     let table = [
         ("FOO 1 2", "ERR unknown command \"FOO\"; COMMAND LIST names them all".to_owned()),
+        ("SET a b NX PX 10000", no_keys("SET")),
+        ("get a", no_keys("get")),
+        ("EVALSHA 0000 1 a b", no_keys("EVALSHA")),
+        ("Script LOAD x", no_keys("Script")),
         ("LS.KEEP", wrong("LS.KEEP", 0, "LS.KEEP session")),
+        (
+            "LS.LOCK doc:1",
+            wrong("LS.LOCK", 1, "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]"),
+        ),
+        ("LS.LOCK doc:1 W ID x", format!("ERR LS.LOCK: id \"x\" at argument 4 is not {UUID}")),
+        (
+            "LS.LOCK doc:1 W ID 00000000-0000-0000-0000-000000000000",
+            format!(
+                "ERR LS.LOCK: id \"00000000-0000-0000-0000-000000000000\" at argument 4 is not \
+                 {UUID}"
+            ),
+        ),
+        (
+            "LS.LOCK doc:1 W WAIT 1 WAIT 2",
+            "ERR LS.LOCK: WAIT at argument 5 was given before".into(),
+        ),
+        (
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff",
+            "ERR LS.RENEW: handle \"6f9619ff8b86d011b42d00c04fc964ff\" at argument 2 is not a \
+             handle that LS.LOCK has answered with"
+                .into(),
+        ),
+        (
+            "LS.UNLOCK doc:1 17",
+            "ERR LS.UNLOCK: handle \"17\" at argument 2 is not a handle that LS.LOCK has answered \
+             with, nor the ID that was given to it"
+                .into(),
+        ),
         ("LS.CLOSE 1 2", wrong("LS.CLOSE", 2, "LS.CLOSE session")),
         ("LS.SLOTS x", "ERR LS.SLOTS: wrong number of arguments (1); usage: LS.SLOTS".into()),
         (

@@ -61,6 +61,13 @@ impl Total {
     }
 }
 
+impl Grace {
+    /// Whether this listed session is not done.
+    pub(super) fn awaits(&self, session: SessionId) -> bool {
+        self.pending.contains_key(&session)
+    }
+}
+
 impl Pending {
     fn is_complete(&self) -> bool {
         let count = u32::try_from(self.received.len()).unwrap_or(u32::MAX);

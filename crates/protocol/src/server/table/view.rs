@@ -125,6 +125,15 @@ impl LockTable {
         self.names.find(record).map(|ix| self.view(self.names.get(ix), claims))
     }
 
+    /// Whether the term of this group still waits for this session to re-assert what it had: until
+    /// then the table does not know what the session holds there.
+    #[must_use]
+    pub fn awaits(&self, session: SessionId, group: Group) -> bool {
+        let term = self.served(group).ok().map(|key| &self.terms[key]);
+        let grace = term.and_then(|term| term.grace.as_ref());
+        grace.is_some_and(|grace| grace.awaits(session))
+    }
+
     /// What a session holds at a record, and what it waits for there.
     #[must_use]
     pub fn look_own(
