@@ -88,6 +88,17 @@ impl Session {
         Self { ttl, handoff, state, until, unrecovered: 0, is_last: false, is_own }
     }
 
+    fn view(&self, session: SessionId) -> SessionView {
+        SessionView {
+            session,
+            ttl: self.ttl,
+            handoff: self.handoff,
+            until: self.until,
+            recovers: self.unrecovered > 0,
+            last: self.is_last,
+        }
+    }
+
     /// When its lease ends if a term begins that lists it, of which all that is known is that it
     /// ends by `latest`. If nobody but this server can have extended it since its end was set, that
     /// end stands: groups that are taken again and again must not prolong it.
@@ -154,6 +165,8 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
+    /// Sessions whose `unrecovered` is not 0.
+    unrecovered: BTreeSet<SessionId>,
     /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
     ended: VecDeque<(Tick, SessionId)>,
     ended_ids: BTreeSet<SessionId>,
@@ -175,6 +188,7 @@ impl Registry {
             shards,
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
+            unrecovered: BTreeSet::new(),
             ended: VecDeque::new(),
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
@@ -225,14 +239,32 @@ impl Registry {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let known = self.sessions.range((from, Bound::Unbounded));
         let open = known.filter(|(_, session)| session.state == State::Open);
-        open.map(|(&session, known)| SessionView {
-            session,
-            ttl: known.ttl,
-            handoff: known.handoff,
-            until: known.until,
-            recovers: known.unrecovered > 0,
-            last: known.is_last,
-        })
+        open.map(|(&session, known)| known.view(session))
+    }
+
+    /// One session, if it is open with this server.
+    #[must_use]
+    pub fn open_session(&self, session: SessionId) -> Option<SessionView> {
+        let known = self.sessions.get(&session).filter(|known| known.state == State::Open)?;
+        Some(known.view(session))
+    }
+
+    /// How many sessions have yet to re-assert what they had, or to be over.
+    #[must_use]
+    pub fn unrecovered(&self) -> usize {
+        self.unrecovered.len()
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn recovers(&self, session: SessionId) -> bool {
+        self.unrecovered.contains(&session)
+    }
+
+    /// Those sessions, and when the lease of each ends: then it is not waited for any longer.
+    pub fn recovering(&self) -> impl Iterator<Item = (SessionId, Tick)> {
+        let end = |id: &SessionId| self.sessions.get(id).map_or(Tick::ZERO, |known| known.until);
+        self.unrecovered.iter().map(move |id| (*id, end(id)))
     }
 
     /// When the session's lease ends, if it is open.
@@ -338,8 +370,9 @@ impl Registry {
         Ok(())
     }
 
-    /// The session is extended no more, by an operator's wish: it ends when its node closes it, or
-    /// with its lease. A restart finds that in the store.
+    /// The session is extended no more, by an operator's wish. Its node is told at once that it has
+    /// no session, and stops using what it holds; that is free for others when the lease is over.
+    /// A restart finds the wish in the store.
     pub fn retire(
         &mut self,
         id: SessionId,
@@ -353,6 +386,7 @@ impl Registry {
         let what =
             Store::Session { session: id, ttl: known.ttl, handoff: known.handoff, last: true };
         self.store(Pending::Mark, what, out);
+        self.send(id, ToNode::NoSession, out);
         Ok(())
     }
 
@@ -432,6 +466,7 @@ impl Registry {
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
                 self.sessions.remove(&session);
+                self.unrecovered.remove(&session);
                 self.remember_ended(now, session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
                 out.push_back(RegistryOutput::Out(Output::Ended { session }));
@@ -457,18 +492,25 @@ impl Registry {
 
     /// A listed session has re-asserted all it had in one term.
     pub fn recovered(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        self.one_term_less(id);
+        let known = self.sessions.get(&id);
+        if known.is_some_and(|it| it.unrecovered == 0 && it.state == State::Former) {
+            self.end(id, out);
+        }
+    }
+
+    fn one_term_less(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 && session.state == State::Former {
-            self.end(id, out);
+        if session.unrecovered == 0 {
+            self.unrecovered.remove(&id);
         }
     }
 
     /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
     /// it. So its entry is not deleted before its lease is over.
     pub fn dropped(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unrecovered = session.unrecovered.saturating_sub(1);
+        self.one_term_less(id);
     }
 
     /// No session that is open now is extended any more: these groups are left, it may have
@@ -549,6 +591,9 @@ impl Registry {
                 State::Open | State::Former => {}
             }
             session.unrecovered += count;
+            if session.unrecovered > 0 {
+                self.unrecovered.insert(one.session);
+            }
             session.is_last |= one.last;
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
-use lockspan_wire::{Command, CommandError, ErrorCode, Event, Events, Protocol, Value, reply};
+use lockspan_wire::{
+    Command, CommandError, ErrorCode, Event, Events, Protocol, PublicId, Value, reply,
+};
 
 use super::connection::Connection;
-use super::glob;
+use super::glob::Pattern;
 use crate::clock;
 use crate::config::Address;
 use crate::service::{Seat, Service, Wish, Work, check_waits};
@@ -127,12 +129,14 @@ impl Connection {
                 now(reply::kept(left))
             }
             Command::Close { session } => {
-                if !self.access.may_everywhere(Verb::Admin) {
-                    self.check_session(session)?;
-                }
+                self.check_session(session)?;
                 let closed = self.shared.service.close(session, work);
                 closed.map_err(|why| CommandError::from(&why))?;
                 now(Value::OK)
+            }
+            Command::End { id } => {
+                let left = self.end(id, work)?;
+                now(reply::ends(left))
             }
             Command::Attach { session, events } => {
                 self.attach(session, events)?;
@@ -207,25 +211,44 @@ impl Connection {
         Ok(None)
     }
 
+    /// `LS.END`: an operator ends a session. How long its last lease lasts.
+    fn end(&self, id: PublicId, work: &mut Work) -> Result<Duration, CommandError> {
+        let service = &self.shared.service;
+        let left = service.retire(service.session_of(id)?, work);
+        let left = left.map_err(|why| CommandError::from(&why))?;
+        tracing::warn!(
+            target: "audit",
+            user = %self.access.user().map_or("-", |user| &**user),
+            session = %id,
+            "audit: LS.END: the session is renewed no more; it ends within {left:?}"
+        );
+        Ok(left)
+    }
+
     /// What people ask.
     fn show(&self, command: Command) -> Later {
         let service = &self.shared.service;
+        let public: reply::Public<'_> = &|session| service.public(session);
         Ok(Some(match command {
-            Command::Inspect { record } => match service.inspect(&record) {
-                Some(view) => reply::record(&view, clock::now()),
-                None => reply::free_record(&record),
-            },
-            Command::History { record, count } => {
-                reply::history(&service.history(&record, count), clock::now())
+            Command::Inspect { record } => {
+                let recovers = service.recovers(&record);
+                let value = match service.inspect(&record) {
+                    Some(view) => reply::record(&view, public, clock::now()),
+                    None => reply::unknown_record(&record, recovers),
+                };
+                if recovers { self.with_recovery(value) } else { value }
             }
-            Command::Waits => self.waits(),
+            Command::History { record, count } => {
+                reply::history(&service.history(&record, count), public, clock::now())
+            }
+            Command::Waits => self.with_recovery(self.waits()),
             Command::Locks { cursor, count, pattern } => {
-                let wanted =
-                    |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
+                let pattern = pattern.as_deref().map(Pattern::new);
+                let wanted = |name: &[u8]| pattern.as_ref().is_none_or(|it| it.fits(name));
                 let (next, views) = service.locks(cursor, count, |record| {
                     self.access.may(Verb::Inspect, record.datatype()) && wanted(record.as_bytes())
                 });
-                reply::locks(next, &views, clock::now())
+                self.with_recovery(reply::locks(next, &views, public, clock::now()))
             }
             Command::Sessions { after, count } => {
                 let all = self.access.may_everywhere(Verb::Inspect);
@@ -264,7 +287,17 @@ impl Connection {
         let owners = service.owners(WAITS, may_see);
         let mut deadlocks = service.circles();
         deadlocks.retain(|it| may_see(&it.record));
-        reply::waits(&records, &owners, &deadlocks, clock::now())
+        let public: reply::Public<'_> = &|session| service.public(session);
+        reply::waits(&records, &owners, &deadlocks, public, clock::now())
+    }
+
+    /// The reply, and whom the server waits for, if it has been restarted: what it shows may not be
+    /// all that is held.
+    fn with_recovery(&self, value: Value) -> Value {
+        match self.shared.service.recovery() {
+            Some(recovery) => reply::recovering(value, &recovery),
+            None => value,
+        }
     }
 }
 
@@ -273,10 +306,10 @@ pub(super) fn no_such(session: SessionId) -> CommandError {
     CommandError::new(ErrorCode::NoSession, text)
 }
 
-/// A session id that every language can hold exactly: below 2^53, and not 0.
+/// A number for a session. It is a secret, so all its 64 bits are random.
 fn draw() -> Result<u64, CommandError> {
     let drawn = getrandom::u64().map_err(|why| {
         CommandError::new(ErrorCode::Err, format!("LS.OPEN: no random number: {why}"))
     })?;
-    Ok((drawn >> 11).max(1))
+    Ok(drawn.max(1))
 }

@@ -58,6 +58,8 @@ mod look;
 mod operate;
 mod patience;
 mod places;
+mod public;
+mod recovery;
 mod seat;
 mod sessions;
 mod shard;
@@ -88,6 +90,7 @@ pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use patience::Patiences;
 use places::Places;
+pub(crate) use public::PublicKey;
 pub(crate) use seat::Seat;
 use shard::Shard;
 pub(crate) use watching::{Counted, SessionSeen};
@@ -100,6 +103,8 @@ pub(crate) struct Service {
     shards: Box<[Mutex<Shard>]>,
     graph: Mutex<WaitGraph>,
     storage: Storage,
+    /// From which public ids are computed.
+    public_key: PublicKey,
     /// The epoch of each group; 0 while it is not served.
     epochs: Box<[AtomicU32]>,
     patiences: Patiences,
@@ -109,6 +114,8 @@ pub(crate) struct Service {
     rings_earlier: Notify,
     /// Sessions of which it is not known whose they are.
     orphans: AtomicUsize,
+    /// Sessions have yet to re-assert what they held before a restart.
+    recovers: AtomicBool,
     /// Nothing is decided any more.
     halted: AtomicBool,
     /// A term has begun.
@@ -127,7 +134,7 @@ impl Service {
     pub(crate) fn new(
         limits: Limits,
         shards: usize,
-        key: u64,
+        (key, public_key): (u64, PublicKey),
         storage: Storage,
         remembered: usize,
     ) -> Self {
@@ -141,12 +148,14 @@ impl Service {
             shards: (0..shards).map(|_| shard()).collect(),
             graph: Mutex::new(WaitGraph::new(limits.search_steps)),
             storage,
+            public_key,
             epochs: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             patiences: Patiences::default(),
             places: Places::default(),
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
             orphans: AtomicUsize::new(0),
+            recovers: AtomicBool::new(false),
             halted: AtomicBool::new(false),
             began: Notify::new(),
             limits,
@@ -201,7 +210,6 @@ impl Service {
             },
             _ => return Ok(()),
         };
-        let session = seat.id;
         self.with_shard(self.shard_of(group), work, |shard, now, work| {
             shard.counts.messages_in += 1;
             match &message {
@@ -210,8 +218,7 @@ impl Service {
                 _ => {}
             }
             let record = seat.is_busy().then(|| record_of(&message).cloned()).flatten();
-            let input = TableInput::Message { session, message };
-            let result = shard.step(now, input, &self.graph, work);
+            let result = shard.hear(now, (seat, true), message, &self.graph, work);
             if let Some(record) = record {
                 self::acquire::supersede(shard, seat, &record, work);
             }

@@ -4,6 +4,7 @@
 //! can't be read was whole once, and is never replaced by an empty one.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{error, io, panic};
@@ -76,6 +77,10 @@ impl DataFile {
                 Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {}
                 result => result.map_err(|why| failed(dir, why))?,
             }
+        }
+        // One of an earlier version may be readable for others.
+        if let Err(why) = make_private(&path) {
+            tracing::warn!("can't keep others from reading {}: {why}", path.display());
         }
         // A damaged file must not end the process, whatever the library thinks of it.
         let read = panic::catch_unwind(|| read(&path));
@@ -193,6 +198,11 @@ fn parent(dir: &Path) -> PathBuf {
     }
 }
 
+/// Nobody but the server's user may read the file.
+fn make_private(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+}
+
 /// What was made in the directory is durable.
 pub(super) fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
@@ -205,6 +215,8 @@ fn make(dir: &Path, path: &Path) -> Result<(), Failure> {
         _ => {}
     }
     let database = Database::create(&new)?;
+    // Before there is a session in it: their numbers are secrets.
+    make_private(&new)?;
     let write = database.begin_write()?;
     write.open_table(META)?.insert("format", FORMAT)?;
     write.open_table(EPOCHS)?;

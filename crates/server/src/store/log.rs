@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{io, mem};
@@ -272,7 +272,10 @@ fn write_all(
     let new = dir.join(format!("{NAME}.new"));
     let mut text = format!("{FIRST}{boot}\n");
     sessions.list().iter().for_each(|listed| put_line(&store_of(listed), owners, &mut text));
-    let file = File::options().create(true).truncate(true).write(true).open(&new)?;
+    // Numbers of sessions are secrets, so the file is for the server's user alone.
+    let how = File::options().create(true).truncate(true).write(true).mode(0o600).clone();
+    let file = how.open(&new)?;
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
     file.write_all_at(text.as_bytes(), 0)?;
     finish(&file)?;
     fs::rename(&new, dir.join(NAME))?;

@@ -7,6 +7,7 @@
 //! [`Saved::nothing`].
 
 mod file;
+pub(crate) mod key;
 mod log;
 mod owners;
 #[cfg(test)]

@@ -107,7 +107,7 @@ async fn whoever_listens_hears_that_a_session_is_open_although_a_command_asked()
     node.tell(session, &open).await;
     assert!(matches!(node.heard().await, ToNode::Opened { .. }));
     let again = ["LS.OPEN", "LEASE", "30000", "SESSION", "7", "EVENTS", "push"];
-    assert_eq!(number(&client.ask(&again).await, "session"), 7);
+    assert_eq!(word(&client.ask(&again).await, "session"), "7");
     assert!(matches!(node.heard().await, ToNode::Opened { .. }));
     let (replies, events) = client.settle().await;
     assert_eq!((replies, events), (vec![], vec![]), "the reply has said it");
