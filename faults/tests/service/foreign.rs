@@ -120,3 +120,127 @@ async fn service_f41_a_release_by_another_connection_is_told_to_the_holder_at_on
     drop(guard);
     assert!(write(&holder, "x:1").await.token() > token, "the session lives");
 }
+
+/// Every command that uses a session, with this word for it.
+fn uses_of(session: &str) -> Vec<String> {
+    [
+        "LS.KEEP <s>",
+        "LS.CLOSE <s>",
+        "LS.EVENTS <s> push",
+        "LS.ACQUIRE <s> z:1 W",
+        "LS.RELEASE <s> x:1 1",
+        "LS.RELEASE <s> x:1 18446744073709551615",
+        "LS.CONVERT <s> x:1 1 R",
+        "LS.CANCEL <s> x:1 1",
+        "LS.REASSERT <s> x:1 1 1 W HELD 1099511627777",
+        "LS.REASSERT <s> x:1 2 1 W HELD 1099511627777",
+        "LS.REASSERTED <s> 2 0 0",
+        "LS.OPEN LEASE 600000 SESSION <s>",
+        "LS.TELL <s> close",
+        "LS.TELL <s> release 18446744073709551615 - x:1",
+        "SUBSCRIBE lockspan:<s>",
+    ]
+    .map(|line| line.replace("<s>", session))
+    .to_vec()
+}
+
+/// What is refused, and says so.
+async fn refused(other: &mut Other, line: &str) -> String {
+    match other.ask(line).await {
+        Value::Error { code: ErrorCode::Err | ErrorCode::NoSession, text } => text,
+        reply => panic!("{line}: {reply:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f39_a_session_is_not_used_by_its_public_id_before_or_after_a_restart() {
+    let mut stage = stage().await;
+    let (holder, _proxy, sessions) = node(&stage).await;
+    let guard = write(&holder, "x:1").await;
+    let mut id = None;
+    for restarts in 0..2 {
+        let mut other = Other::connect(&stage).await;
+        let listed = other.ask("LS.SESSIONS").await;
+        let Value::Bulk(shown) = field(first(&listed), "session") else { panic!("{listed:?}") };
+        let shown = String::from_utf8(shown.to_vec()).unwrap();
+        assert_eq!(*id.get_or_insert_with(|| shown.clone()), shown, "it survives a restart");
+        for line in uses_of(&shown) {
+            let text = refused(&mut other, &line).await;
+            assert!(text.contains("public id") || text.contains("lockspan:<session>"), "{text}");
+        }
+        // Nor by a number that somebody makes up.
+        for line in uses_of("4711").iter().filter(|line| !line.contains("LS.TELL")) {
+            if !line.starts_with("LS.OPEN") {
+                refused(&mut other, line).await;
+            }
+        }
+        // Nor does a session of one's own speak for it.
+        let opened = other.ask("LS.OPEN LEASE 600000").await;
+        let Value::Bulk(own) = field(&opened, "session") else { panic!("{opened:?}") };
+        let own = String::from_utf8(own.to_vec()).unwrap();
+        let told = format!("LS.REASSERT {own} x:1 {} 1 W HELD 1099511627777", restarts + 1);
+        for line in [told.clone(), format!("{told} FORMER 4711"), format!("{told} FORMER {shown}")]
+        {
+            let reply = other.ask(&line).await;
+            assert!(matches!(reply, Value::Error { .. } | Value::OK), "{line}: {reply:?}");
+        }
+        assert_eq!(other.ask(&format!("LS.CLOSE {own}")).await, Value::OK);
+        for question in ["LS.SESSIONS", "LS.LOCKS", "LS.INSPECT x:1", "LS.WAITS", "CLIENT LIST"] {
+            let SessionId(secret) = sessions.lock().unwrap()[0];
+            let answer = format!("{:?}", other.ask(question).await);
+            assert!(!answer.contains(&secret.to_string()), "{question}: {answer}");
+        }
+        assert!(guard.is_valid(), "after {restarts} restarts");
+        if restarts == 0 {
+            stage.restart().await;
+        }
+    }
+    until("it has come back", || !stage.stats().recovering).await;
+    assert!(guard.is_valid());
+    assert_eq!(sessions.lock().unwrap().len(), 1, "it is the same session all along");
+    assert_eq!((stage.stats().records, stage.stats().expirations), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f40_so_is_a_close_after_a_restart() {
+    let mut stage = stage().await;
+    let (holder, _proxy, sessions) = node(&stage).await;
+    let guard = write(&holder, "x:1").await;
+    stage.restart().await;
+    until("it has come back", || stage.stats().records == 1 && !stage.stats().recovering).await;
+    let SessionId(secret) = sessions.lock().unwrap()[0];
+    let mut other = Other::connect(&stage).await;
+    assert_eq!(other.ask(&format!("LS.CLOSE {secret}")).await, Value::OK);
+    soon("the holder hears of it", guard.lost()).await;
+    let next = stage.node(Options::new().lease(LEASE)).await;
+    assert!(write(&next, "x:1").await.token() > guard.token());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f42_an_operator_ends_a_session_and_its_holder_stops_before_its_lease_is_over() {
+    let stage = Stage::new().await;
+    let lease = Duration::from_secs(3);
+    let holder = stage.node(Options::new().lease(lease)).await;
+    let next = stage.node(Options::new().lease(lease)).await;
+    let guard = write(&holder, "x:1").await;
+    let token = guard.token();
+    let mut other = Other::connect(&stage).await;
+    let seen = other.ask("LS.INSPECT x:1").await;
+    let Value::Bulk(id) = field(first(field(&seen, "holders")), "session") else {
+        panic!("{seen:?}")
+    };
+    let id = String::from_utf8(id.to_vec()).unwrap();
+    let waiting = waits(&next, "x:1");
+    until("it is in line", || stage.stats().queued == 1).await;
+    let stopped = tokio::spawn(async move {
+        guard.lost().await;
+        // What the next one is told when the first has stopped.
+        drop(guard);
+    });
+    let left = other.ask(&format!("LS.END {id}")).await;
+    assert!(matches!(left, Value::Int(1..=3000)), "{left:?}");
+    soon("the holder stops", stopped).await.unwrap();
+    let next = soon("the next one has it", waiting).await.unwrap();
+    assert!(next.token() > token);
+    assert_eq!(stage.stats().expirations, 1, "by the end of the lease, not by the operator");
+}
