@@ -178,7 +178,7 @@ async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
 }
 
 /// Where a session's connections come from, and what they call themselves: some of them.
-fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
+pub(super) fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
     let some = seen.connections.iter().take(4);
     some.filter_map(|&id| site.shared.peers.title(id)).collect()
 }

@@ -281,6 +281,10 @@ impl Service {
                 let groups = term.groups;
                 let Some(group) = groups.iter().next() else { return };
                 let listed_count = listed.len();
+                if listed_count > 0 {
+                    // Before a table says that it recovers: whoever sees that is told for whom.
+                    self.recovers.store(true, Ordering::Release);
+                }
                 self.tell_shard(self.shard_of(group), TableInput::Begin { term, listed }, work);
                 for group in groups.iter() {
                     self.epochs[usize::from(group.0)].store(term.epoch.number(), Ordering::Release);

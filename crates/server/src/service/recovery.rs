@@ -36,14 +36,15 @@ impl Recovers {
 impl Service {
     /// Notices the beginning and the end of a recovery. Called whenever the registry has changed.
     pub(super) fn watch_recovery(&self, desk: &mut Desk, now: Tick) {
-        let left = desk.registry.unrecovered();
-        if left == 0 && desk.recovers.is_none() {
+        if !self.recovers.load(Ordering::Relaxed) {
             return;
         }
+        let left = desk.registry.unrecovered();
         self.recovers.store(left > 0, Ordering::Release);
         match desk.recovers.take() {
             Some(over) if left == 0 => self.log_end(now, &over),
             Some(under_way) => desk.recovers = Some(under_way),
+            None if left == 0 => {}
             None => {
                 let all = desk.registry.recovering().map(|(id, _)| id);
                 let missing: BTreeSet<_> = all.filter(|&id| !desk.is_phantom(id)).collect();
