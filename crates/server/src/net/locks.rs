@@ -38,7 +38,7 @@ impl Connection {
         let event = match message {
             ToServer::Open { ttl, handoff } => {
                 let outbox = Arc::clone(&self.outbox);
-                let join = |seat: &Arc<Seat>| Seat::listen(seat, &outbox, false);
+                let join = |seat: &Arc<Seat>| seat.listen_as_node(&outbox);
                 let owner = self.access.user();
                 match self.shared.service.open(session, ttl, handoff, owner, join, work) {
                     Ok(seat) => {
@@ -75,7 +75,7 @@ impl Connection {
     fn tell_seat(&mut self, seat: &Arc<Seat>, message: ToServer, work: &mut Work) -> Option<Event> {
         let session = seat.id;
         if self.told != Some(session) {
-            seat.listen(&self.outbox, false);
+            seat.listen_as_node(&self.outbox);
             self.told = Some(session);
         }
         let service = &self.shared.service;

@@ -74,6 +74,8 @@ struct Inner {
 struct Listener {
     outbox: Arc<Outbox>,
     as_message: bool,
+    /// It has spoken by `LS.TELL`, so it keeps grants in a cache.
+    is_node: bool,
 }
 
 /// A command that acquires, and waits for its answer.
@@ -193,8 +195,19 @@ impl Seat {
         let listeners = &mut self.lock().listeners;
         match listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
             Some(known) => known.as_message = as_message,
-            None => listeners.push(Listener { outbox: Arc::clone(outbox), as_message }),
+            None => {
+                let outbox = Arc::clone(outbox);
+                listeners.push(Listener { outbox, as_message, is_node: false });
+            }
         }
+    }
+
+    /// The same for a connection that speaks by `LS.TELL`.
+    pub(crate) fn listen_as_node(&self, outbox: &Arc<Outbox>) {
+        self.listen(outbox, false);
+        let listeners = &mut self.lock().listeners;
+        let own = listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox));
+        own.into_iter().for_each(|own| own.is_node = true);
     }
 
     /// The connection does not hear of them any more.
@@ -219,12 +232,14 @@ impl Seat {
             && self.lock().listeners.iter().any(|one| Some(one.outbox.id) != from)
     }
 
-    /// A command of the connection `from` has ended this grant: all others that listen hear that it
-    /// is lost, before anybody hears of what became of the record.
-    pub(super) fn tell_lost(&self, record: Record, seq: Seq, from: Option<u64>, work: &mut Work) {
+    /// A command of the connection `from` has ended this grant: all others that listen hear so,
+    /// before anybody hears of what became of the record. For a node the grant is lost.
+    pub(super) fn tell_over(&self, record: Record, seq: Seq, from: Option<u64>, work: &mut Work) {
         let inner = self.lock();
-        let event = Event::Node(ToNode::Lost { record, seq });
-        work.dirty.first(|dirty| inner.tell_all_but(from, self.id, &event, dirty));
+        let lost = Event::Node(ToNode::Lost { record: record.clone(), seq });
+        let released = Event::Released { record, seq };
+        let event = |is_node: bool| if is_node { &lost } else { &released };
+        work.dirty.first(|dirty| inner.tell_all_but(from, self.id, event, dirty));
     }
 
     /// Whether a client has closed the session.
@@ -383,7 +398,7 @@ impl Seat {
         let value = reply::opened((self.id, self.public), left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
-        for Listener { outbox, as_message } in &inner.listeners {
+        for Listener { outbox, as_message, .. } in &inner.listeners {
             if !slots.iter().any(|slot| slot.is_of(outbox)) {
                 outbox.event(self.id, &event, *as_message, &mut work.dirty);
             }
@@ -397,7 +412,7 @@ impl Seat {
     }
 
     fn announce(inner: &Inner, session: SessionId, event: &Event, work: &mut Work) {
-        for Listener { outbox, as_message } in &inner.listeners {
+        for Listener { outbox, as_message, .. } in &inner.listeners {
             outbox.event(session, event, *as_message, &mut work.dirty);
         }
     }
@@ -539,7 +554,8 @@ impl Seat {
         let mut inner = self.lock();
         if !std::mem::replace(&mut inner.told_over, true) {
             let event = Event::Node(ToNode::NoSession);
-            work.dirty.first(|dirty| inner.tell_all_but(inner.closed_by, self.id, &event, dirty));
+            let (but, id) = (inner.closed_by, self.id);
+            work.dirty.first(|dirty| inner.tell_all_but(but, id, |_| &event, dirty));
         }
     }
 
@@ -561,11 +577,17 @@ impl Seat {
 }
 
 impl Inner {
-    /// Every connection that listens hears this, but the one with the number `but`.
-    fn tell_all_but(&self, but: Option<u64>, session: SessionId, event: &Event, dirty: &mut Dirty) {
-        let others = self.listeners.iter().filter(|one| Some(one.outbox.id) != but);
-        for Listener { outbox, as_message } in others {
-            outbox.event(session, event, *as_message, dirty);
+    /// Every connection that listens hears this, but the one with the number `but`; what it hears
+    /// depends on whether it is a node.
+    fn tell_all_but<'a>(
+        &self,
+        but: Option<u64>,
+        session: SessionId,
+        event: impl Fn(bool) -> &'a Event,
+        dirty: &mut Dirty,
+    ) {
+        for one in self.listeners.iter().filter(|one| Some(one.outbox.id) != but) {
+            one.outbox.event(session, event(one.is_node), one.as_message, dirty);
         }
     }
 }

@@ -71,8 +71,8 @@ impl Shard {
     }
 
     /// A message of a session, which has come on the connection `work.from`; that listens for the
-    /// session if `listens`. If it ends a grant, every other connection that listens is told that
-    /// the grant is lost: it may be what believes to hold it.
+    /// session if `listens`. If it ends a grant, every other connection that listens is told so: it
+    /// may be what believes to hold it.
     pub(super) fn hear(
         &mut self,
         now: Tick,
@@ -94,7 +94,7 @@ impl Shard {
         if let Some((record, held)) = held
             && !self.held(seat, &record).is_some_and(|left| left.mode.covers(held.mode))
         {
-            seat.tell_lost(record, held.seq, work.from, work);
+            seat.tell_over(record, held.seq, work.from, work);
         }
         result
     }
