@@ -155,7 +155,8 @@ fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_o
     assert_eq!(ask(&format!("LS.REASSERTED {back} 2 0 0"), 1), ["+OK"]);
     let line = server.line_with("recovered after ");
     let expected = format!(
-        "1 of 2 sessions came back; the leases of these are over, and what they held is free: {gone}"
+        "1 of 2 sessions came back; the leases of these are over, and what they held is free: \
+         {gone}"
     );
     assert!(line.contains(&expected), "{line}");
     let locks = lockspan().args(["locks", "--url", &url]).output().unwrap();

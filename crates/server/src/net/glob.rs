@@ -8,8 +8,8 @@
 //! | `[^a-z]` | one byte that is none of these |
 //! | `\x` | the byte `x`, whatever it stands for otherwise |
 //!
-//! A `[` without its `]` stands for itself, and so does a `\` at the end. A pattern is read once, in
-//! linear time. To compare it with a name takes at most as many steps as both have bytes,
+//! A `[` without its `]` stands for itself, and so does a `\` at the end. A pattern is read once,
+//! in linear time. To compare it with a name takes at most as many steps as both have bytes,
 //! multiplied: only the last `*` is ever tried again.
 
 /// A pattern that has been read.

@@ -205,8 +205,8 @@ fn a_wrong_command_is_told_what_and_where() {
         ("LS.KEEP x", format!("ERR LS.KEEP: session \"x\" at argument 1 is not {NUMBER}")),
         (
             "LS.KEEP s4f2a9c01b7e3",
-            "ERR LS.KEEP: session \"s4f2a9c01b7e3\" at argument 1 is a public id, as lists show it, \
-             and this needs the secret number that LS.OPEN returned to the session's owner"
+            "ERR LS.KEEP: session \"s4f2a9c01b7e3\" at argument 1 is a public id, as lists show \
+             it, and this needs the secret number that LS.OPEN returned to the session's owner"
                 .to_owned(),
         ),
         (

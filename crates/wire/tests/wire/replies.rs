@@ -42,8 +42,8 @@ fn of_sessions() {
             Handoff::Direct,
             &halves
         )),
-        "%6 $7 session $1 7 $2 id $13 s000000000001 $8 lease-ms :10000 $7 handoff $6 direct $5 epoch :3 $5 terms *1 %2 \
-         $6 groups $5 0-255 $5 epoch :3 "
+        "%6 $7 session $1 7 $2 id $13 s000000000001 $8 lease-ms :10000 $7 handoff $6 direct \
+         $5 epoch :3 $5 terms *1 %2 $6 groups $5 0-255 $5 epoch :3 "
     );
     assert_eq!(shown(&reply::kept(lease)), ":10000 ");
     let view = SessionView {
@@ -115,9 +115,9 @@ fn of_records() {
     let (slot, group) = (doc.slot().number(), doc.group().0);
     let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
     let record = format!(
-        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session $13 s000000000007 $3 seq :5 $4 mode $1 W $5 token \
-         :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 $7 session $13 s000000000008 $3 seq :1 $4 mode $1 R \
-         $6 ticket :9 $6 age-ms :3 "
+        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session $13 s000000000007 $3 seq :5 \
+         $4 mode $1 W $5 token :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 \
+         $7 session $13 s000000000008 $3 seq :1 $4 mode $1 R $6 ticket :9 $6 age-ms :3 "
     );
     assert_eq!(shown(&reply::record(&view, &public, now)), record);
     assert_eq!(
@@ -185,9 +185,9 @@ fn of_what_happened() {
     let known = OwnersView { session: SessionId(8), record: doc, waits: true, owners };
     assert_eq!(
         shown(&reply::waits(&[], &[known], &[deadlock], &public, Tick(5000))),
-        "%3 $7 records *0 $6 owners *1 %4 $7 session $13 s000000000008 $6 record $5 doc:1 $5 waits :1 $6 owners \
-         *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session $13 s000000000007 $6 record $5 doc:1 $6 owners *2 :1 \
-         :2 "
+        "%3 $7 records *0 $6 owners *1 %4 $7 session $13 s000000000008 $6 record $5 doc:1 \
+         $5 waits :1 $6 owners *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session \
+         $13 s000000000007 $6 record $5 doc:1 $6 owners *2 :1 :2 "
     );
 }
 
