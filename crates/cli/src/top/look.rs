@@ -31,7 +31,7 @@ pub(crate) struct Want {
 #[derive(Debug)]
 pub(crate) enum News {
     /// All of it.
-    All(Seen),
+    All(Box<Seen>),
     /// What happened to the record that is chosen.
     History(Vec<Happened>),
 }
@@ -117,7 +117,7 @@ impl Looker {
                 want
             };
             loop {
-                let seen = look(&mut connection, &want).map(News::All);
+                let seen = look(&mut connection, &want).map(|seen| News::All(Box::new(seen)));
                 let failed = seen.is_err();
                 if say.send(seen).is_err() || failed {
                     return;

@@ -15,7 +15,7 @@ const NAME: &str = "lockspan.key";
 /// The key in `dir`; `new` if there is none yet.
 pub(crate) fn read_or_write(dir: &Path, new: [u8; 32]) -> [u8; 32] {
     let path = dir.join(NAME);
-    match fs::read(&path).map(|bytes| <[u8; 32]>::try_from(bytes)) {
+    match fs::read(&path).map(<[u8; 32]>::try_from) {
         Ok(Ok(key)) => return key,
         Ok(Err(bytes)) => {
             let len = bytes.len();
