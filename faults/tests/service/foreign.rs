@@ -1,6 +1,7 @@
 //! F39 to F43: other connections that name a session: with its public id, which every list shows,
 //! and with its secret number, which only its owner knows; and what a server shows that recovers.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -8,9 +9,11 @@ use bytes::BytesMut;
 use lockspan::{Locks, Options};
 use lockspan_faults::proxy::{Fate, Message, Proxy};
 use lockspan_faults::stage::{Stage, soon, until};
-use lockspan_protocol::{Limits, SessionId};
+use lockspan_protocol::{Limits, SessionId, ToNode};
 use lockspan_server::Config;
-use lockspan_wire::{ErrorCode, FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{
+    ErrorCode, Event, FromServer, Value, WireLimits, put_command, take_from_server,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -204,10 +207,19 @@ async fn service_f39_a_session_is_not_used_by_its_public_id_before_or_after_a_re
 #[tokio::test(flavor = "multi_thread")]
 async fn service_f40_so_is_a_close_after_a_restart() {
     let mut stage = stage().await;
-    let (holder, _proxy, sessions) = node(&stage).await;
+    let (holder, proxy, sessions) = node(&stage).await;
     let guard = write(&holder, "x:1").await;
+    let renewals: Arc<AtomicUsize> = Arc::default();
+    let counted = Arc::clone(&renewals);
+    proxy.set_rule(move |message| {
+        let is_one = matches!(message, Message::Down(_, Event::Node(ToNode::Alive { .. })));
+        counted.fetch_add(usize::from(is_one), Ordering::Relaxed);
+        Fate::Pass
+    });
     stage.restart().await;
     until("it has come back", || stage.stats().records == 1 && !stage.stats().recovering).await;
+    // From then on the node says nothing for a third of its lease.
+    until("its lease is renewed", || renewals.load(Ordering::Relaxed) > 0).await;
     let SessionId(secret) = sessions.lock().unwrap()[0];
     let mut other = Other::connect(&stage).await;
     assert_eq!(other.ask(&format!("LS.CLOSE {secret}")).await, Value::OK);
