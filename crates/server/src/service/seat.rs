@@ -192,12 +192,14 @@ impl Seat {
 
     /// The connection hears of the session's events from now on, in this way alone.
     pub(crate) fn listen(&self, outbox: &Arc<Outbox>, as_message: bool) {
-        let listeners = &mut self.lock().listeners;
-        match listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
+        let inner = &mut *self.lock();
+        match inner.listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
             Some(known) => known.as_message = as_message,
             None => {
                 let outbox = Arc::clone(outbox);
-                listeners.push(Listener { outbox, as_message, is_node: false });
+                inner.listeners.push(Listener { outbox, as_message, is_node: false });
+                // An operator may have ended the session, and this one was not told.
+                inner.told_over = false;
             }
         }
     }
