@@ -142,7 +142,7 @@ pub(crate) struct TopArgs {
     /// How often to look
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
     pub(crate) every: Duration,
-    /// Only records that match, as Redis does it: * ?
+    /// Only records that match, as Redis does it: * ? [a-z]
     pub(crate) pattern: Option<String>,
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::args::LocksArgs;
 use crate::exit::{Failure, INTERNAL, SYSTEM, say};
+use crate::recovery::Recovery;
 use crate::resp::Connection;
 
 /// Records of one answer; a greater one would hold up others.
@@ -47,13 +48,16 @@ fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>
         if let Some(pattern) = pattern {
             command.extend([b"MATCH", pattern.as_bytes()]);
         }
-        let (next, part) = connection.ask(&command).and_then(|reply| {
-            part_of(&reply).ok_or_else(|| {
-                Failure::new(INTERNAL, format!("LS.LOCKS has an unknown answer: {reply:?}"))
-            })
+        let reply = connection.ask(&command)?;
+        let (next, part) = part_of(&reply).ok_or_else(|| {
+            Failure::new(INTERNAL, format!("LS.LOCKS has an unknown answer: {reply:?}"))
         })?;
         records.extend(part);
         if next == b"0" {
+            // More may be held than is known yet.
+            if let Some(recovery) = Recovery::in_locks(&reply) {
+                say(recovery);
+            }
             return Ok(records);
         }
         cursor = next;
@@ -86,7 +90,8 @@ pub(crate) struct Claim {
 
 pub(crate) fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
     let Value::Array(pair) = reply else { return None };
-    let [Value::Bulk(next), Value::Array(records)] = &pair[..] else { return None };
+    // While the service recovers there is one element more.
+    let [Value::Bulk(next), Value::Array(records), ..] = &pair[..] else { return None };
     Some((next.to_vec(), records.iter().map(Locked::read).collect::<Option<_>>()?))
 }
 

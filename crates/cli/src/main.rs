@@ -23,6 +23,7 @@ mod notify;
 mod options;
 mod pages;
 mod passwd;
+mod recovery;
 mod resp;
 mod run;
 mod serve;

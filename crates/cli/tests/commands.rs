@@ -113,6 +113,57 @@ fn a_service_of_one_machine_that_is_killed_comes_back_with_its_sessions() {
 }
 
 #[test]
+fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_or_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let serve = |listen: &str| {
+        let mut command = lockspan();
+        command.args(["serve", "--listen", listen, "--data-dir"]).arg(dir.path());
+        Process::start_with_log(&mut command)
+    };
+    let mut server = serve("127.0.0.1:0");
+    let line = server.line_with("listening on");
+    let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next());
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+    let ask = |line: &str, lines: usize| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+        stream.write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        let read = BufReader::new(&stream).lines().take(lines);
+        read.collect::<Result<Vec<_>, _>>().unwrap()
+    };
+    // Two sessions: one comes back, the other does not.
+    let opened = [4, 15].map(|lease| ask(&format!("LS.OPEN LEASE {lease}000"), 9));
+    let [(_, gone), (back, _)] = opened.map(|opened| (opened[4].clone(), opened[8].clone()));
+    assert!(gone.starts_with('s') && gone.len() == 13, "{gone}");
+    server.signal(Signal::KILL);
+    server.end();
+
+    let mut server = serve(&address);
+    let line = server.line_with("recovering: waiting for 2 sessions (");
+    assert!(line.contains(&gone) && line.contains("at most 16.5s"), "{line}");
+    let url = format!("lockspan://{address}");
+    let locks = lockspan().args(["locks", "--url", &url]).output().unwrap();
+    let said = String::from_utf8(locks.stderr).unwrap();
+    let expected = "lockspan: recovering: waiting for 2 sessions, at most ";
+    assert!(locks.status.success() && said.starts_with(expected), "{said}");
+    assert!(!format!("{line}{said}").contains(&back), "a number is a secret");
+    let run = lockspan().args(["run", "--url", &url, "--wait", "0", "x:1", "--", "true"]).output();
+    let (code, said) = run.map(|run| (run.status.code(), run.stderr)).unwrap();
+    let said = String::from_utf8(said).unwrap();
+    assert_eq!(code, Some(75), "{said}");
+    assert!(said.contains("x:1 is locked; the service is recovering: waiting for 2"), "{said}");
+    assert_eq!(ask(&format!("LS.REASSERTED {back} 2 0 0"), 1), ["+OK"]);
+    let line = server.line_with("recovered after ");
+    let expected = format!(
+        "1 of 2 sessions came back; the leases of these are over, and what they held is free: \
+         {gone}"
+    );
+    assert!(line.contains(&expected), "{line}");
+    let locks = lockspan().args(["locks", "--url", &url]).output().unwrap();
+    assert_eq!(String::from_utf8(locks.stderr).unwrap(), "");
+}
+
+#[test]
 fn locks_are_shown_with_holders_and_waiters() {
     let service = Service::start();
     assert_eq!(service.tell(&["locks"]).lines().count(), 1, "a head and nothing else");

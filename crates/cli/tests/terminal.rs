@@ -310,3 +310,24 @@ fn a_pager_beside_us_keeps_the_terminal() {
     screen.press("q\n");
     screen.see("pager-q");
 }
+
+/// A server without data waits for the longest lease of a run that it knows nothing of.
+#[test]
+fn service_f44_a_run_that_waits_for_a_recovery_says_so_on_a_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("lock.sock");
+    let mut serve = common::lockspan();
+    serve.args(["serve", "--data-dir", "none", "--listen", &format!("unix:{}", at.display())]);
+    let mut server = Process::start_with_log(&mut serve);
+    server.line_with("recovering: waiting for sessions of an earlier run");
+    server.line_with("listening on");
+    let run = format!(
+        "{} run --url unix://{} x:1 -- echo never",
+        env!("CARGO_BIN_EXE_lockspan"),
+        at.display()
+    );
+    let mut screen = Screen::run(Command::new("setsid"), &run);
+    screen.see("lockspan: the service is recovering: waiting for sessions of an earlier run");
+    screen.press("\x03");
+    screen.see("before x:1 was granted");
+}

@@ -19,7 +19,7 @@ use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
 use crate::seldom::Seldom;
-use crate::service::{Service, Work};
+use crate::service::{PublicKey, Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
 use crate::users::Users;
@@ -92,7 +92,8 @@ impl Server {
         let operators = http::operators::Operators::of(users.as_ref(), &config.data, has_room)?;
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
         let limits = config.protocol.clone();
-        let mut service = Service::new(limits, config.shards, draw()?, storage, remembered);
+        let keys = (draw()?, public_key(&config)?);
+        let mut service = Service::new(limits, config.shards, keys, storage, remembered);
         service.sessions_per_user = config.sessions_per_user;
         let service = Arc::new(service);
         let writer = match opened {
@@ -355,6 +356,15 @@ fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartE
     }
 }
 
+/// The key of public ids: that of the data directory, if there is one.
+fn public_key(config: &Config) -> Result<PublicKey, StartError> {
+    let new = PublicKey::draw().map_err(no_random)?;
+    Ok(match &config.data {
+        Data::Dir(dir) => PublicKey(store::key::read_or_write(dir, new.0)),
+        Data::None { .. } => new,
+    })
+}
+
 fn start_writer(opened: Opened, service: &Arc<Service>) -> std::io::Result<thread::JoinHandle<()>> {
     let service: Weak<Service> = Arc::downgrade(service);
     let running = move || service.upgrade().filter(|service| !service.is_halted());
@@ -400,8 +410,10 @@ async fn exit_when_idle(running: Weak<Running>, idle: Duration) {
 }
 
 fn draw() -> Result<u64, StartError> {
-    getrandom::u64().map_err(|why| StartError::Option {
-        option: "random numbers",
-        why: format!("the system gives none: {why}"),
-    })
+    getrandom::u64().map_err(no_random)
+}
+
+fn no_random(why: getrandom::Error) -> StartError {
+    let why = format!("the system gives none: {why}");
+    StartError::Option { option: "random numbers", why }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use lockspan_protocol::{
-    AcquireRefusal, Group, NotServed, SessionId, SessionRefusal, Term, ToNode,
+    AcquireRefusal, Group, NotServed, Record, Seq, SessionId, SessionRefusal, Term, ToNode,
 };
 
 use crate::error::WireError;
@@ -27,6 +27,14 @@ pub enum Event {
     Node(ToNode),
     /// The session that `LS.TELL ... open` asked for is refused.
     NotOpened(SessionRefusal),
+    /// Another connection has released a grant of the session, or turned a write into a read. To a
+    /// node that is [`ToNode::Lost`].
+    Released {
+        /// What.
+        record: Record,
+        /// Which grant.
+        seq: Seq,
+    },
     /// The server is about to stop: connect again. Leases go on.
     Stopping,
 }
@@ -95,6 +103,11 @@ fn put_words(event: &Event, to: &mut impl Words) {
         Event::NotOpened(why) => {
             to.begin("not-opened", 2);
             put_session_refusal(why, to);
+        }
+        Event::Released { record, seq } => {
+            to.begin("released", 2);
+            to.number(seq.0);
+            to.record(record);
         }
         Event::Stopping => to.begin("stopping", 0),
     }
@@ -334,6 +347,11 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
             let why = read_session_refusal(from)?;
             from.end()?;
             return Ok(Event::NotOpened(why));
+        }
+        b"released" => {
+            let (seq, record) = (from.seq("seq")?, from.record()?);
+            from.end()?;
+            return Ok(Event::Released { record, seq });
         }
         b"stopping" => {
             from.end()?;

@@ -25,6 +25,7 @@
 //! | `tell`, `event` | the messages between nodes and servers |
 //! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
 //! | `reply`, `seen` | what they are answered |
+//! | `public` | what a session is called where others can see it |
 //! | `attention` | when either end keeps looking for the next message |
 
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ mod gate;
 mod handle;
 mod hot;
 mod limits;
+mod public;
 mod read;
 pub mod reply;
 mod seen;
@@ -50,5 +52,6 @@ pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};
 pub use handle::{LockHandle, LockId};
 pub use limits::{Protocol, WireLimits};
+pub use public::PublicId;
 pub use tell::put_tell;
 pub use value::{Value, put_command, put_value};

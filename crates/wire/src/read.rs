@@ -8,6 +8,7 @@ use lockspan_protocol::{
 };
 
 use crate::error::ErrorCode;
+use crate::public::PublicId;
 
 /// What is wrong with a field: what it is, where it stands, what is allowed.
 #[derive(Debug, PartialEq, Eq)]
@@ -161,7 +162,26 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn session(&mut self, what: &str) -> Result<SessionId, Bad> {
-        self.number(what).map(SessionId)
+        let word = self.word(what)?;
+        number(word).map(SessionId).ok_or_else(|| self.no_session(what, word))
+    }
+
+    #[cold]
+    fn no_session(&self, what: &str, word: &[u8]) -> Bad {
+        if PublicId::read(word).is_none() {
+            return self.not(what, word, NUMBER);
+        }
+        let (noun, at) = (self.noun, self.taken);
+        Bad::new(format!(
+            "{what} {} at {noun} {at} is a public id, as lists show it, and this needs the secret \
+             number that LS.OPEN returned to the session's owner",
+            quoted(word)
+        ))
+    }
+
+    pub(crate) fn public(&mut self, what: &str) -> Result<PublicId, Bad> {
+        let allowed = "a public id such as s4f2a9c01b7e3, as LS.SESSIONS shows it";
+        self.parsed(what, allowed, PublicId::read)
     }
 
     pub(crate) fn seq(&mut self, what: &str) -> Result<Seq, Bad> {

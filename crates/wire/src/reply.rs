@@ -9,6 +9,7 @@
 //! | `LS.RELEASE`, `LS.CANCEL`, `LS.UNLOCK` | [`ended`] |
 //! | `LS.LOCK` | [`locked`], [`Value::Null`] when the wait is over |
 //! | `LS.RENEW` | [`kept`] |
+//! | `LS.END` | [`ends`] |
 //! | `LS.CLOSE`, `LS.EVENTS`, `LS.REASSERT`, `LS.REASSERTED` | [`Value::OK`] |
 //! | `LS.INSPECT` | [`record`] |
 //! | `LS.LOCKS` | [`locks`] |
@@ -32,6 +33,7 @@ use lockspan_protocol::{
 use crate::error::{CommandError, ErrorCode};
 use crate::handle::LockHandle;
 use crate::limits::Protocol;
+use crate::public::PublicId;
 use crate::value::Value;
 use crate::words::{handoff_word, mode_word};
 
@@ -54,12 +56,27 @@ pub fn channel_session(channel: &[u8]) -> Option<SessionId> {
     (self::channel(SessionId(number)).as_bytes() == channel).then_some(SessionId(number))
 }
 
-/// The session is open. `epoch` is the greatest of those that `terms` lists.
+/// How a server names its sessions to others than their owners.
+pub type Public<'a> = &'a dyn Fn(SessionId) -> PublicId;
+
+/// A public id as a reply has it.
+pub(crate) fn shown(id: PublicId) -> Value {
+    Value::bulk(id.to_string())
+}
+
+/// The session is open: its secret number, as text because not every language has whole numbers
+/// above 2^53, and its public id. `epoch` is the greatest of those that `terms` lists.
 #[must_use]
-pub fn opened(session: SessionId, lease: Duration, handoff: Handoff, terms: &[Term]) -> Value {
+pub fn opened(
+    (session, id): (SessionId, PublicId),
+    lease: Duration,
+    handoff: Handoff,
+    terms: &[Term],
+) -> Value {
     let epoch = terms.iter().map(|term| term.epoch.number()).max().unwrap_or(0);
     Value::map([
-        ("session", session.0.into()),
+        ("session", Value::bulk(session.0.to_string())),
+        ("id", shown(id)),
         ("lease-ms", millis(lease)),
         ("handoff", handoff_word(handoff).into()),
         ("epoch", i64::from(epoch).into()),
@@ -88,6 +105,12 @@ fn term(term: &Term) -> Value {
 #[must_use]
 pub fn kept(lease: Duration) -> Value {
     millis(lease)
+}
+
+/// The session ends: how long its last lease lasts, in milliseconds.
+#[must_use]
+pub fn ends(left: Duration) -> Value {
+    millis(left)
 }
 
 /// The record is the session's.
@@ -160,8 +183,8 @@ pub fn ended(something: bool) -> Value {
 
 /// A record with those who hold it and wait for it, and since when; if there are more, how many.
 #[must_use]
-pub fn record(view: &RecordView, now: Tick) -> Value {
-    let claim = |it: &ClaimView| claim(it, now);
+pub fn record(view: &RecordView, public: Public<'_>, now: Tick) -> Value {
+    let claim = |it: &ClaimView| claim(it, public, now);
     let slot = view.record.slot();
     let more = |name, count: usize| (count > 0).then(|| (name, Value::from(count as u64)));
     let more = [more("more-holders", view.more_holders), more("more-waiters", view.more_waiters)];
@@ -179,21 +202,22 @@ pub fn record(view: &RecordView, now: Tick) -> Value {
     )
 }
 
-/// A record that nobody holds or waits for.
+/// A record that nobody is known to hold or to wait for: `free`, or `recovering` as long as
+/// sessions may still tell that they held it.
 #[must_use]
-pub fn free_record(name: &Record) -> Value {
+pub fn unknown_record(name: &Record, recovers: bool) -> Value {
     let view = RecordView {
         record: name.clone(),
-        state: RecordState::Free,
+        state: if recovers { RecordState::Recovering } else { RecordState::Free },
         holders: Vec::new(),
         waiters: Vec::new(),
         more_holders: 0,
         more_waiters: 0,
     };
-    record(&view, Tick::ZERO)
+    record(&view, &|_| PublicId::of_hash(0), Tick::ZERO)
 }
 
-fn claim(claim: &ClaimView, now: Tick) -> Value {
+fn claim(claim: &ClaimView, public: Public<'_>, now: Tick) -> Value {
     let age = ("age-ms", millis(now.since(claim.since)));
     let rest = [
         claim.token.map(|token| ("token", token.number().into())),
@@ -202,7 +226,7 @@ fn claim(claim: &ClaimView, now: Tick) -> Value {
     ];
     Value::map(
         [
-            ("session", claim.session.0.into()),
+            ("session", shown(public(claim.session))),
             ("seq", claim.seq.0.into()),
             ("mode", mode_word(claim.mode).into()),
         ]
@@ -214,18 +238,50 @@ fn claim(claim: &ClaimView, now: Tick) -> Value {
 
 /// A part of the records, and the cursor of the next part; 0 if this is the last.
 #[must_use]
-pub fn locks(next: u64, records: &[RecordView], now: Tick) -> Value {
+pub fn locks(next: u64, records: &[RecordView], public: Public<'_>, now: Tick) -> Value {
     Value::Array(vec![
         Value::bulk(next.to_string()),
-        Value::Array(records.iter().map(|it| record(it, now)).collect()),
+        Value::Array(records.iter().map(|it| record(it, public, now)).collect()),
     ])
+}
+
+/// What a server waits for that has been restarted: until then it grants nothing that a session of
+/// the run before may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// How many sessions have yet to re-assert what they had.
+    pub sessions: usize,
+    /// Some of them.
+    pub some: Vec<PublicId>,
+    /// There may have been sessions of which nothing is known, so the longest lease is waited for.
+    pub unknown: bool,
+    /// How long it takes at most: until then they have come back, or their leases are over.
+    pub left: Duration,
+}
+
+/// Adds to the reply of `LS.INSPECT`, `LS.WAITS` or `LS.LOCKS` that the server recovers. A map gets
+/// a field `recovery`, a list one element more.
+#[must_use]
+pub fn recovering(mut reply: Value, recovery: &Recovery) -> Value {
+    let map = Value::map([
+        ("sessions", (recovery.sessions as u64).into()),
+        ("waits-for", Value::Array(recovery.some.iter().map(|id| shown(*id)).collect())),
+        ("unknown", Value::Int(recovery.unknown.into())),
+        ("left-ms", millis(recovery.left)),
+    ]);
+    match &mut reply {
+        Value::Map(pairs) => pairs.push(("recovery".into(), map)),
+        Value::Array(list) => list.push(map),
+        _ => {}
+    }
+    reply
 }
 
 /// A session, as `LS.SESSIONS` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
-    /// Its id.
-    pub session: SessionId,
+    /// Its public id.
+    pub session: PublicId,
     /// Its lease.
     pub lease: Duration,
     /// How much of the lease is left, if that is known.
@@ -236,6 +292,8 @@ pub struct SessionView {
     pub connections: usize,
     /// Records that it holds or waits for.
     pub records: usize,
+    /// It has yet to re-assert what it had before the server was restarted.
+    pub recovers: bool,
     /// Its lease is not extended any more.
     pub ends: bool,
     /// Whose it is, where there are users.
@@ -249,7 +307,7 @@ pub fn sessions(views: &[SessionView]) -> Value {
         let user = view.user.as_ref().map(|user| ("user", Value::bulk(user.to_string())));
         Value::map(
             [
-                ("session", view.session.0.into()),
+                ("session", shown(view.session)),
                 ("lease-ms", millis(view.lease)),
                 ("left-ms", view.left.map_or(Value::Null, millis)),
                 ("handoff", handoff_word(view.handoff).into()),
@@ -257,6 +315,7 @@ pub fn sessions(views: &[SessionView]) -> Value {
                 ("records", (view.records as u64).into()),
             ]
             .into_iter()
+            .chain(view.recovers.then_some(("recovers", Value::Int(1))))
             .chain(view.ends.then_some(("ends", Value::Int(1))))
             .chain(user),
         )

@@ -7,17 +7,17 @@ use lockspan_protocol::server::table::RecordView;
 use lockspan_protocol::server::watch::{Happening, What};
 use lockspan_protocol::{Owner, Record, SessionId, Tick};
 
-use crate::reply::{millis, record};
+use crate::reply::{Public, millis, record, shown};
 use crate::value::Value;
 use crate::words::mode_word;
 
 /// What happened to a record, the latest first.
 #[must_use]
-pub fn history(happenings: &[Happening], now: Tick) -> Value {
-    Value::Array(happenings.iter().map(|it| happening(it, now)).collect())
+pub fn history(happenings: &[Happening], public: Public<'_>, now: Tick) -> Value {
+    Value::Array(happenings.iter().map(|it| happening(it, public, now)).collect())
 }
 
-fn happening(it: &Happening, now: Tick) -> Value {
+fn happening(it: &Happening, public: Public<'_>, now: Tick) -> Value {
     let mode = |mode| Some(("mode", mode_word(mode).into()));
     let held = |held: Duration| Some(("held-ms", millis(held)));
     let (what, more) = match it.what {
@@ -40,7 +40,7 @@ fn happening(it: &Happening, now: Tick) -> Value {
     Value::map(
         [
             ("age-ms", millis(now.since(it.at))),
-            ("session", it.session.0.into()),
+            ("session", shown(public(it.session))),
             ("what", what.into()),
         ]
         .into_iter()
@@ -68,13 +68,14 @@ pub fn waits(
     records: &[RecordView],
     owners: &[OwnersView],
     deadlocks: &[Deadlock],
+    public: Public<'_>,
     now: Tick,
 ) -> Value {
     let name = |record: &Record| Value::bulk(record.as_bytes().to_vec());
     let ids = |owners: &[Owner]| Value::Array(owners.iter().map(|it| it.0.into()).collect());
     let owned = |it: &OwnersView| {
         Value::map([
-            ("session", it.session.0.into()),
+            ("session", shown(public(it.session))),
             ("record", name(&it.record)),
             ("waits", Value::Int(it.waits.into())),
             ("owners", ids(&it.owners)),
@@ -83,13 +84,13 @@ pub fn waits(
     let deadlock = |it: &Deadlock| {
         Value::map([
             ("age-ms", millis(now.since(it.at))),
-            ("session", it.session.0.into()),
+            ("session", shown(public(it.session))),
             ("record", name(&it.record)),
             ("owners", ids(&it.owners)),
         ])
     };
     Value::map([
-        ("records", Value::Array(records.iter().map(|it| record(it, now)).collect())),
+        ("records", Value::Array(records.iter().map(|it| record(it, public, now)).collect())),
         ("owners", Value::Array(owners.iter().map(owned).collect())),
         ("deadlocks", Value::Array(deadlocks.iter().map(deadlock).collect())),
     ])

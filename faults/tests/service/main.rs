@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod floods;
+mod foreign;
 mod large;
 mod network;
 mod nodes;

@@ -10,6 +10,7 @@ use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
 use crate::login;
+use crate::recovery::{self, Recovery};
 use crate::values::Span;
 
 /// A lock that is held.
@@ -49,6 +50,7 @@ pub(crate) async fn acquire(
         biased;
         guard = ask(&locks, args) => guard,
         signal = signals.next_end() => Err(ended(args, signal)),
+        never = recovery::say_why_it_lasts(&args.service.url) => match never {},
     };
     match guard {
         Ok(guard) => Ok(Held { locks, guard }),
@@ -74,23 +76,27 @@ async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
         (false, None) => record.write_owned().await.map(Guard::Write),
         (false, Some(wait)) => record.write_owned_timeout(wait).await.map(Guard::Write),
     };
-    guard.map_err(|bad| match bad {
-        LockError::Timeout => not_granted(args),
-        bad => {
+    match guard {
+        Ok(guard) => Ok(guard),
+        Err(LockError::Timeout) => Err(not_granted(args).await),
+        Err(bad) => {
             let text = format!("{} was not granted: {bad}", args.record);
-            Failure::new(exit::UNAVAILABLE, text)
+            Err(Failure::new(exit::UNAVAILABLE, text))
         }
-    })
+    }
 }
 
 /// What one try may take: a node that has the record cached and does not use it is asked for it.
 const ONCE: Duration = Duration::from_millis(100);
 
-fn not_granted(args: &RunArgs) -> Failure {
-    let text = match args.wait {
+async fn not_granted(args: &RunArgs) -> Failure {
+    let mut text = match args.wait {
         Some(Duration::ZERO) | None => format!("{} is locked", args.record),
         Some(wait) => format!("{} was not granted within {}", args.record, Span(wait)),
     };
+    if let Some(recovery) = Recovery::of(&args.service.url).await {
+        text.push_str(&format!("; the service is {recovery}"));
+    }
     Failure::new(args.conflict_code, text)
 }
 

@@ -76,15 +76,15 @@ impl Screen {
     }
 
     fn draw_numbers(&self, frame: &mut Frame<'_>, area: Rect) {
-        let Counts { records, sessions, connections, deadlocks, recovering, .. } = self.seen.counts;
+        let Counts { records, sessions, connections, deadlocks, .. } = self.seen.counts;
         let Rates { grants, revokes, releases } = self.rates;
         let mut first = format!("lockspan {}", self.url);
-        for (is_so, word) in
-            [(self.paused, "paused"), (recovering, "recovering: nothing is granted yet")]
-        {
-            if is_so {
-                first.push_str(&format!("  [{word}]"));
-            }
+        let recovers = match (self.seen.counts.recovery, self.seen.counts.recovering) {
+            (Some(recovery), _) => Some(recovery.to_string()),
+            (None, is_so) => is_so.then(|| "recovering: nothing is granted yet".to_owned()),
+        };
+        for word in self.paused.then(|| "paused".to_owned()).into_iter().chain(recovers) {
+            first.push_str(&format!("  [{word}]"));
         }
         let second = format!(
             "{records} records  {sessions} sessions  {connections} connections  {deadlocks} \

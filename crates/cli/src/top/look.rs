@@ -8,6 +8,7 @@ use lockspan_wire::Value;
 
 use crate::exit::{Failure, INTERNAL};
 use crate::locks::{Locked, field, find, part_of};
+use crate::recovery::Recovery;
 use crate::resp::Connection;
 
 /// Records and sessions that are asked for; a screen shows fewer.
@@ -30,7 +31,7 @@ pub(crate) struct Want {
 #[derive(Debug)]
 pub(crate) enum News {
     /// All of it.
-    All(Seen),
+    All(Box<Seen>),
     /// What happened to the record that is chosen.
     History(Vec<Happened>),
 }
@@ -93,6 +94,7 @@ pub(crate) struct Counts {
     pub(super) sessions: u64,
     pub(super) connections: u64,
     pub(super) recovering: bool,
+    pub(super) recovery: Option<Recovery>,
 }
 
 /// The thread.
@@ -115,7 +117,7 @@ impl Looker {
                 want
             };
             loop {
-                let seen = look(&mut connection, &want).map(News::All);
+                let seen = look(&mut connection, &want).map(|seen| News::All(Box::new(seen)));
                 let failed = seen.is_err();
                 if say.send(seen).is_err() || failed {
                     return;
@@ -277,5 +279,6 @@ pub(super) fn counts(reply: &Value) -> Option<Counts> {
         sessions: number("sessions")?,
         connections: number("connected_clients")?,
         recovering: number("recovering")? != 0,
+        recovery: Recovery::in_info(text),
     })
 }

@@ -132,7 +132,7 @@ impl Screen {
                 if let (Some(before), Some(now)) = (self.seen.at, seen.at) {
                     self.rates = rates(&self.seen.counts, &seen.counts, now - before);
                 }
-                self.seen = seen;
+                self.seen = *seen;
                 self.sort();
             }
         }

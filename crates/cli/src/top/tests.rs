@@ -71,8 +71,8 @@ fn seen(grants: u64, at: Instant) -> Seen {
 fn screen() -> Screen {
     let mut screen = Screen::new("lockspan://127.0.0.1:7420".to_owned(), None);
     let now = Instant::now();
-    screen.take(Ok(News::All(seen(100, now))));
-    screen.take(Ok(News::All(seen(600, now + Duration::from_secs(2)))));
+    screen.take(Ok(News::All(Box::new(seen(100, now)))));
+    screen.take(Ok(News::All(Box::new(seen(600, now + Duration::from_secs(2))))));
     screen
 }
 
@@ -236,11 +236,11 @@ fn help_covers_the_screen_until_a_key_is_pressed() {
 fn a_pause_keeps_what_is_shown() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('p'));
-    screen.take(Ok(News::All(Seen::default())));
+    screen.take(Ok(News::All(Box::default())));
     assert_eq!(names(&mut screen).len(), 3);
     assert!(shown(&mut screen, 80, 20)[0].contains("[paused]"));
     press(&mut screen, KeyCode::Char('p'));
-    screen.take(Ok(News::All(Seen::default())));
+    screen.take(Ok(News::All(Box::default())));
     assert_eq!(names(&mut screen).len(), 0);
 }
 

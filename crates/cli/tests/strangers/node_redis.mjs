@@ -27,8 +27,9 @@ const opened = await ask('LS.OPEN', 'LEASE', 30000);
 assert.equal(opened['lease-ms'], 30000);
 assert.deepEqual({ ...opened.terms[0] }, { groups: '0-255', epoch: opened.epoch });
 const alice = opened.session;
-assert.ok(Number.isSafeInteger(alice));
-const bob = (await ask('LS.OPEN', 'LEASE', 30000)).session;
+assert.match(alice, /^[0-9]+$/);
+const rival = await ask('LS.OPEN', 'LEASE', 30000);
+const bob = rival.session;
 assert.ok((await ask('LS.KEEP', alice)) > 0);
 
 // Events, as messages on the connection that gives the commands.
@@ -54,8 +55,8 @@ assert.equal(queued.status, 'queued');
 assert.match(await event(), new RegExp(`^revoke ${granted.seq} W [0-9]+ ${record}$`));
 const looked = await ask('LS.INSPECT', record);
 assert.equal(looked.state, 'alone-wanted');
-assert.equal(looked.holders[0].session, alice);
-assert.equal(looked.waiters[0].session, bob);
+assert.equal(looked.holders[0].session, opened.id);
+assert.equal(looked.waiters[0].session, rival.id);
 assert.equal(await ask('LS.CANCEL', bob, record, queued.seq), 1);
 assert.equal(await ask('LS.ACQUIRE', bob, record, 'W', 'WAIT', 50), null);
 assert.equal(await ask('LS.RELEASE', alice, record, granted.seq), 1);

@@ -133,7 +133,7 @@ fn a_page_that_is_not_true_is_found() {
     for (shown, wrong) in [
         // Another reply, one line less, another mode in an event, another session in one.
         ("\nPONG\n", "\nPING\n"),
-        ("3# \"handoff\" => \"direct\"\n", ""),
+        ("4# \"handoff\" => \"direct\"\n", ""),
         ("5) \"R\"\n6) \"<t1>\"", "5) \"W\"\n6) \"<t1>\""),
         ("2) \"<bob>\"\n3) \"granted\"", "2) \"<alice>\"\n3) \"granted\""),
         // A name that stands for something else, and one that stands for nothing.

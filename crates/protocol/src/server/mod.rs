@@ -65,8 +65,9 @@ pub enum Input {
         /// Which.
         groups: GroupSet,
     },
-    /// An operator wants a session to end: it is not extended any more, not even after a restart.
-    /// What it has goes on when its node closes it, or when its lease is over.
+    /// An operator wants a session to end: it is not extended any more, not even after a restart,
+    /// and its node is told at once that it has no session. What it has goes on when its node
+    /// closes it, or when its lease is over.
     Retire {
         /// Which.
         session: SessionId,

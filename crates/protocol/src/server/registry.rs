@@ -105,6 +105,17 @@ impl Session {
         }
     }
 
+    fn view(&self, session: SessionId) -> SessionView {
+        SessionView {
+            session,
+            ttl: self.ttl,
+            handoff: self.handoff,
+            until: self.until,
+            recovers: self.unrecovered > 0,
+            last: self.is_last,
+        }
+    }
+
     /// When its lease ends if a term begins that lists it, of which all that is known is that it
     /// ends by `latest`. If nobody but this server can have extended it since its end was set, that
     /// end stands: groups that are taken again and again must not prolong it.
@@ -261,14 +272,32 @@ impl Registry {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let known = self.sessions.range((from, Bound::Unbounded));
         let open = known.filter(|(_, session)| session.state == State::Open);
-        open.map(|(&session, known)| SessionView {
-            session,
-            ttl: known.ttl,
-            handoff: known.handoff,
-            until: known.until,
-            recovers: known.unrecovered > 0,
-            last: known.is_last,
-        })
+        open.map(|(&session, known)| known.view(session))
+    }
+
+    /// One session, if it is open with this server.
+    #[must_use]
+    pub fn open_session(&self, session: SessionId) -> Option<SessionView> {
+        let known = self.sessions.get(&session).filter(|known| known.state == State::Open)?;
+        Some(known.view(session))
+    }
+
+    /// How many sessions have yet to re-assert what they had, or to be over.
+    #[must_use]
+    pub fn unrecovered(&self) -> usize {
+        self.unrecovered.len()
+    }
+
+    /// Whether this is one of them.
+    #[must_use]
+    pub fn recovers(&self, session: SessionId) -> bool {
+        self.unrecovered.contains(&session)
+    }
+
+    /// Those sessions, and when the lease of each ends: then it is not waited for any longer.
+    pub fn recovering_sessions(&self) -> impl Iterator<Item = (SessionId, Tick)> {
+        let end = |id: &SessionId| self.sessions.get(id).map_or(Tick::ZERO, |known| known.until);
+        self.unrecovered.iter().map(move |id| (*id, end(id)))
     }
 
     /// When the session's lease ends, if it is open.
@@ -282,8 +311,7 @@ impl Registry {
     /// nobody. Takes as long as there are such sessions, and no time if there are none.
     #[must_use]
     pub fn recovering(&self) -> Option<Recovering> {
-        let known = |id| self.sessions.get(id).map(|session| session.until);
-        let until = self.unrecovered.iter().filter_map(known).max()?;
+        let until = self.recovering_sessions().map(|(_, until)| until).max()?;
         Some(Recovering { until, waiting_for: self.unrecovered.iter().copied().collect() })
     }
 
@@ -397,8 +425,9 @@ impl Registry {
         Ok(())
     }
 
-    /// The session is extended no more, by an operator's wish: it ends when its node closes it, or
-    /// with its lease. A restart finds that in the store.
+    /// The session is extended no more, by an operator's wish. Its node is told at once that it has
+    /// no session, and stops using what it holds; that is free for others when the lease is over.
+    /// A restart finds the wish in the store.
     pub fn retire(
         &mut self,
         id: SessionId,
@@ -412,6 +441,7 @@ impl Registry {
         let what =
             Store::Session { session: id, ttl: known.ttl, handoff: known.handoff, last: true };
         self.store(Pending::Mark, what, out);
+        self.send(id, ToNode::NoSession, out);
         Ok(())
     }
 

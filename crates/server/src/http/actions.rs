@@ -7,6 +7,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, SET_COOKIE};
 use lockspan_protocol::{Record, SessionId};
+use lockspan_wire::PublicId;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -63,10 +64,9 @@ pub(super) async fn act(
         }
         "/api/end-session" => {
             let login = site.actor(headers)?;
-            let id = word("session")?.parse().map(SessionId);
-            let id = id
-                .map_err(|_| (StatusCode::BAD_REQUEST, "session: it is not a number".to_owned()))?;
-            end_session(site, &login, id)
+            let why = || "session: it is not a public id".to_owned();
+            let id = PublicId::read(word("session")?.as_bytes());
+            end_session(site, &login, id.ok_or_else(|| (StatusCode::BAD_REQUEST, why()))?)
         }
         "/api/take-back" => {
             let login = site.actor(headers)?;
@@ -87,27 +87,28 @@ fn with_cookie(value: &Value, cookie: &str) -> hyper::Response<Content> {
     response
 }
 
-/// The session is renewed no more. What it has goes on to others when its node has closed it, or
-/// when its lease is over: until then the node may use it.
+/// The session is renewed no more. Its node is told at once; what it has goes on to others when the
+/// node has closed the session, or when its lease is over.
 fn end_session(
     site: &Site,
     login: &Login,
-    id: SessionId,
+    id: PublicId,
 ) -> Result<hyper::Response<Content>, Refused> {
     let service = &site.shared.service;
     let mut work = Work::default();
-    let retired = service.retire(id, &mut work);
+    let session = service.session_of(id).map_err(|why| (StatusCode::CONFLICT, why.text))?;
+    let retired = service.retire(session, &mut work);
     service.finish(&mut work);
     work.dirty.flush();
     let left = retired.map_err(|why| (StatusCode::CONFLICT, why.to_string()))?;
     tracing::warn!(
         target: "audit",
         user = %name(&login.user),
-        session = id.0,
+        session = %id,
         "audit: session is renewed no more; it ends within {left:?}"
     );
     let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-    Ok(answer(StatusCode::OK, &json!({ "session": id.0.to_string(), "left": millis })))
+    Ok(answer(StatusCode::OK, &json!({ "session": id.to_string(), "left": millis })))
 }
 
 /// Asks for the record as a writer would, and gives it back at once: so its holder is told, and

@@ -1,16 +1,16 @@
 //! What the page may look at: one function for a question and for its live stream.
 
 use hyper::StatusCode;
+use lockspan_protocol::Record;
 use lockspan_protocol::server::table::RecordView;
-use lockspan_protocol::{Record, SessionId};
 use serde_json::{Value, json};
 
 use super::guard::Refused;
 use super::query::Query;
 use super::shown::{self, millis};
 use super::{Site, graph};
-use crate::net::glob;
-use crate::service::SessionSeen;
+use crate::net::glob::Pattern;
+use crate::service::{Service, SessionSeen};
 
 /// Records or sessions of a page, usually and at most.
 const USUAL: usize = 50;
@@ -51,12 +51,13 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
     let total = service.stats().records;
     if query.bytes("only") == Some(b"waiting") {
         let mut views = service.wanted(4 * MOST, CLAIMS_IN_LIST, |_| true);
-        let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| glob::fits(it, name));
+        let pattern = pattern.as_deref().map(Pattern::new);
+        let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| it.fits(name));
         views.retain(|view| liked(view.record.as_bytes()));
         views.sort_by_key(|view| std::cmp::Reverse(view.waiters.len() + view.more_waiters));
         let is_cut = views.len() > count;
         views.truncate(count);
-        let mut value = list(&views, None, total);
+        let mut value = list(service, &views, None, total);
         value["cut"] = json!(is_cut);
         return Ok(value);
     }
@@ -78,19 +79,19 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
         // Others have their turn, the tables' clients first of all.
         tokio::task::yield_now().await;
     }
-    Ok(list(&views, cursor, total))
+    Ok(list(service, &views, cursor, total))
 }
 
-fn list(views: &[RecordView], next: Option<u64>, total: u64) -> Value {
+fn list(service: &Service, views: &[RecordView], next: Option<u64>, total: u64) -> Value {
     json!({
-        "records": views.iter().map(shown::record).collect::<Vec<_>>(),
+        "records": views.iter().map(|it| shown::record(service, it)).collect::<Vec<_>>(),
         "next": next.map(|next| next.to_string()),
         "total": total,
     })
 }
 
-/// What a person writes into a search field: a pattern if it has a star or a question mark,
-/// otherwise a part of a name.
+/// What a person writes into a search field: a pattern if it has a star, a question mark or a
+/// bracket, otherwise a part of a name.
 fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
     let Some(text) = query.bytes("match") else { return Ok(None) };
     if text.len() > Record::LEN_MAX {
@@ -98,10 +99,14 @@ fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
         let why = format!("match: it has {said} bytes, and no name has more than {most}");
         return Err((StatusCode::BAD_REQUEST, why));
     }
-    if text.iter().any(|byte| b"*?".contains(byte)) {
+    if text.iter().any(|byte| b"*?[".contains(byte)) {
         return Ok(Some(text.to_vec()));
     }
-    Ok(Some([b"*", text, b"*"].concat()))
+    let part = text.iter().flat_map(|&byte| match byte {
+        b'\\' => vec![b'\\', byte],
+        _ => vec![byte],
+    });
+    Ok(Some([b'*'].into_iter().chain(part).chain([b'*']).collect()))
 }
 
 fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
@@ -114,17 +119,17 @@ fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
             json!({
                 "record": shown::readable(record.as_bytes()),
                 "key": shown::key(&record),
-                "state": "free",
+                "state": if service.recovers(&record) { "recovering" } else { "free" },
                 "holders": [],
                 "waiters": [],
                 "more_holders": 0,
                 "more_waiters": 0,
             })
         },
-        shown::record,
+        |view| shown::record(service, view),
     );
     value["slot"] = json!(record.slot().number());
-    value["history"] = history.iter().map(shown::happening).collect();
+    value["history"] = history.iter().map(|it| shown::happening(service, it)).collect();
     // How long the present holders can keep it at most, if they are not heard of any more.
     let holders = view.iter().flat_map(|view| &view.holders);
     let ends = holders.filter_map(|claim| service.session_seen(claim.session, 0));
@@ -132,7 +137,7 @@ fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
     value["leases"] = ends
         .map(|(seen, _)| {
             json!({
-                "session": seen.view.session.0.to_string(),
+                "session": seen.id.to_string(),
                 "until": millis(seen.view.until),
                 "last": seen.view.last,
                 "clients": clients(site, &seen),
@@ -144,15 +149,15 @@ fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
 
 async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
     let count = query.count(USUAL, MOST)?;
-    let mut after = query.number("after")?.map(SessionId);
-    let pattern = pattern(query)?;
+    let mut after = query.public("after")?;
+    let pattern = pattern(query)?.map(|it| Pattern::new(&it));
     let service = &site.shared.service;
     let mut seen = Vec::new();
     loop {
         let part = service.sessions_seen(after, SESSIONS);
         let is_last = part.len() < SESSIONS;
-        after = part.last().map(|it| it.view.session);
-        seen.extend(part.into_iter().filter(|it| is_liked(site, it, pattern.as_deref())));
+        after = part.last().map(|it| it.id);
+        seen.extend(part.into_iter().filter(|it| is_liked(site, it, pattern.as_ref())));
         if is_last || seen.len() > count {
             break;
         }
@@ -160,7 +165,7 @@ async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
     }
     let next = (seen.len() > count).then(|| {
         seen.truncate(count);
-        seen.last().map(|it| it.view.session.0.to_string())
+        seen.last().map(|it| it.id.to_string())
     });
     for one in &mut seen {
         one.claims = service.claims_of(one.view.session, 0).0;
@@ -173,16 +178,16 @@ async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
 }
 
 /// Where a session's connections come from, and what they call themselves: some of them.
-fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
+pub(super) fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
     let some = seen.connections.iter().take(4);
     some.filter_map(|&id| site.shared.peers.title(id)).collect()
 }
 
 /// Sessions are found by their ids, their users and their clients.
-fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&[u8]>) -> bool {
+fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&Pattern>) -> bool {
     pattern.is_none_or(|pattern| {
-        let fits = |text: &str| glob::fits(pattern, text.as_bytes());
-        fits(&seen.view.session.0.to_string())
+        let fits = |text: &str| pattern.fits(text.as_bytes());
+        fits(&seen.id.to_string())
             || seen.user.as_deref().is_some_and(fits)
             || clients(site, seen).iter().any(|client| fits(client))
     })
@@ -190,7 +195,7 @@ fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&[u8]>) -> bool {
 
 fn one_session(site: &Site, seen: &SessionSeen) -> Value {
     json!({
-        "session": seen.view.session.0.to_string(),
+        "session": seen.id.to_string(),
         "lease": u64::try_from(seen.view.ttl.as_millis()).unwrap_or(u64::MAX),
         "until": millis(seen.view.until),
         "recovers": seen.view.recovers,
@@ -204,14 +209,15 @@ fn one_session(site: &Site, seen: &SessionSeen) -> Value {
 fn session(site: &Site, query: &Query) -> Result<Value, Refused> {
     let id = query.session()?;
     let service = &site.shared.service;
-    let Some((seen, claims)) = service.session_seen(id, CLAIMS) else {
-        return Ok(json!({ "session": id.0.to_string(), "over": true, "records": [] }));
+    let found = service.session_of(id).ok();
+    let Some((seen, claims)) = found.and_then(|it| service.session_seen(it, CLAIMS)) else {
+        return Ok(json!({ "session": id.to_string(), "over": true, "records": [] }));
     };
     let mut value = one_session(site, &seen);
     value["records"] = claims
         .iter()
         .map(|(record, claim)| {
-            let mut value = shown::claim(claim);
+            let mut value = shown::claim(service, claim);
             value["record"] = json!(shown::readable(record.as_bytes()));
             value["key"] = json!(shown::key(record));
             value
@@ -231,6 +237,8 @@ mod tests {
             ("match=inv*", b"inv*"),
             ("match=a%3fc", b"a?c"),
             ("match=%ff", b"*\xff*"),
+            ("match=%5b0-9%5d", b"[0-9]"),
+            ("match=a%5cb", b"*a\\\\b*"),
         ] {
             assert_eq!(pattern(&Query::read(Some(text))).unwrap().unwrap(), expected);
         }

@@ -18,7 +18,7 @@ pub(super) fn shown(site: &Site) -> Value {
     let owners = owners.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
         json!({
-            "session": it.session.0.to_string(),
+            "session": service.public(it.session).to_string(),
             "record": shown::readable(it.record.as_bytes()),
             "waits": it.waits,
             "owners": ids,
@@ -29,14 +29,14 @@ pub(super) fn shown(site: &Site) -> Value {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
         json!({
             "at": millis(it.at),
-            "session": it.session.0.to_string(),
+            "session": service.public(it.session).to_string(),
             "record": shown::readable(it.record.as_bytes()),
             "key": shown::key(&it.record),
             "owners": ids,
         })
     });
     json!({
-        "records": records.iter().map(shown::record).collect::<Vec<_>>(),
+        "records": records.iter().map(|it| shown::record(service, it)).collect::<Vec<_>>(),
         "owners": owners.collect::<Vec<_>>(),
         "circles": circles.collect::<Vec<_>>(),
     })

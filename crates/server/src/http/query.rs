@@ -1,7 +1,8 @@
 //! What stands after the question mark of an address.
 
 use hyper::StatusCode;
-use lockspan_protocol::{Record, SessionId};
+use lockspan_protocol::Record;
+use lockspan_wire::PublicId;
 use percent_encoding::percent_decode_str;
 
 use super::guard::Refused;
@@ -58,9 +59,17 @@ impl Query {
     }
 
     /// The session in `id`.
-    pub(super) fn session(&self) -> Result<SessionId, Refused> {
+    pub(super) fn session(&self) -> Result<PublicId, Refused> {
         let why = || (StatusCode::BAD_REQUEST, "id: say which session".to_owned());
-        self.number("id")?.map(SessionId).ok_or_else(why)
+        self.public("id")?.ok_or_else(why)
+    }
+
+    /// The public id of a session.
+    pub(super) fn public(&self, name: &str) -> Result<Option<PublicId>, Refused> {
+        let Some(bytes) = self.bytes(name) else { return Ok(None) };
+        let why = || format!("{name}: {:?} is not a public id", String::from_utf8_lossy(bytes));
+        let id = PublicId::read(bytes);
+        id.map(Some).ok_or_else(|| (StatusCode::BAD_REQUEST, why()))
     }
 }
 
@@ -70,10 +79,10 @@ mod tests {
 
     #[test]
     fn names_may_have_any_bytes() {
-        let query = Query::read(Some("name=doc%3Aa%20b%ff&count=7&id=18446744073709551615&x"));
+        let query = Query::read(Some("name=doc%3Aa%20b%ff&count=7&id=s4f2a9c01b7e3&x"));
         assert_eq!(query.record().unwrap().as_bytes(), b"doc:a b\xff");
         assert_eq!(query.count(1, 10), Ok(7));
-        assert_eq!(query.session(), Ok(SessionId(u64::MAX)));
+        assert_eq!(query.session(), Ok(PublicId::read(b"s4f2a9c01b7e3").unwrap()));
         assert_eq!(query.bytes("x"), None);
     }
 
@@ -86,6 +95,6 @@ mod tests {
         };
         assert!(said(query.record().unwrap_err()).contains("no colon"));
         assert_eq!(said(query.count(1, 9).unwrap_err()), "count: 0 is not between 1 and 9");
-        assert_eq!(said(query.session().unwrap_err()), "id: \"x\" is not a number");
+        assert_eq!(said(query.session().unwrap_err()), "id: \"x\" is not a public id");
     }
 }

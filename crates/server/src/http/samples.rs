@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockspan_protocol::server::watch::{Tally, Times};
+use lockspan_wire::reply::Recovery;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use super::Site;
 use super::shown::millis;
+use super::{Site, api};
 use crate::clock;
 
 /// How many are kept, and how often one is taken.
@@ -80,6 +81,7 @@ pub(super) async fn keep(site: Arc<Site>) {
                 "bytes_in": rate(stats.bytes_in, last_stats.bytes_in),
                 "bytes_out": rate(stats.bytes_out, last_stats.bytes_out),
                 "recovering": stats.recovering,
+                "recovery": site.shared.service.recovery().map(|it| recovery(&site, &it)),
             });
             let mut last = crate::lock(&site.samples.last);
             if last.len() >= KEPT {
@@ -89,6 +91,27 @@ pub(super) async fn keep(site: Arc<Site>) {
         }
         before = Some((tally, stats, at));
     }
+}
+
+/// Whom the server waits for after a restart: some sessions, each with its user and with where its
+/// connections come from, as far as that is known.
+fn recovery(site: &Site, recovery: &Recovery) -> Value {
+    let service = &site.shared.service;
+    let some = recovery.some.iter().map(|id| {
+        let session = service.session_of(*id).ok();
+        let seen = session.and_then(|session| service.session_seen(session, 0));
+        let names = seen.iter().flat_map(|(seen, _)| {
+            let user = seen.user.as_ref().map(|user| format!("user {user}"));
+            user.into_iter().chain(api::clients(site, seen))
+        });
+        json!({ "session": id.to_string(), "names": names.collect::<Vec<_>>() })
+    });
+    json!({
+        "sessions": recovery.sessions,
+        "some": some.collect::<Vec<_>>(),
+        "unknown": recovery.unknown,
+        "left": u64::try_from(recovery.left.as_millis()).unwrap_or(u64::MAX),
+    })
 }
 
 /// The time that so many of the new ones took at most, in seconds; none if there are none. Within

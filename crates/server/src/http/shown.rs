@@ -9,6 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
 pub(super) use crate::readable::readable;
+use crate::service::Service;
 
 /// A record's name as it stands in an address.
 pub(super) fn key(record: &Record) -> String {
@@ -35,9 +36,9 @@ fn state(state: RecordState) -> &'static str {
     }
 }
 
-pub(super) fn claim(claim: &ClaimView) -> Value {
+pub(super) fn claim(service: &Service, claim: &ClaimView) -> Value {
     json!({
-        "session": claim.session.0.to_string(),
+        "session": service.public(claim.session).to_string(),
         "mode": mode(claim.mode),
         "token": claim.token.map(|token| token.number().to_string()),
         "revoked": claim.revoked.map(mode),
@@ -46,7 +47,8 @@ pub(super) fn claim(claim: &ClaimView) -> Value {
     })
 }
 
-pub(super) fn record(view: &RecordView) -> Value {
+pub(super) fn record(service: &Service, view: &RecordView) -> Value {
+    let claim = |it: &ClaimView| claim(service, it);
     let claims = |claims: &[ClaimView]| claims.iter().map(claim).collect::<Vec<_>>();
     json!({
         "record": readable(view.record.as_bytes()),
@@ -72,7 +74,7 @@ fn in_turn(view: &RecordView) -> Vec<&ClaimView> {
     writers.into_iter().chain(readers).chain(later).collect()
 }
 
-pub(super) fn happening(it: &Happening) -> Value {
+pub(super) fn happening(service: &Service, it: &Happening) -> Value {
     let (what, data) = match it.what {
         What::Waits(wanted) => ("waits", json!({ "mode": mode(wanted) })),
         What::Granted(held, token) => {
@@ -96,7 +98,7 @@ pub(super) fn happening(it: &Happening) -> Value {
     };
     json!({
         "at": it.at.0,
-        "session": it.session.0.to_string(),
+        "session": service.public(it.session).to_string(),
         "what": what,
         "data": data,
     })

@@ -6,7 +6,8 @@
 //! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read* or *write* |
 //! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
-//! | whatever names a session | that it is the user's own; to close another's, *admin* of all |
+//! | whatever names a session | its secret number, and that it is the user's own |
+//! | `LS.END`, which takes a public id | *admin* of all |
 //! | `LS.LOCKS`, `LS.WAITS` | a login; shows what the user may *inspect* |
 //! | `LS.SESSIONS`, `CLIENT LIST` | a login; shows their own, or all to who may *inspect* all |
 //! | `LS.UNLOCK` | that the lock is the user's own |
@@ -88,6 +89,14 @@ impl Known {
         }
         let datatype = record.datatype().escape_ascii();
         let text = format!("user {} may not {verb} datatype {datatype}", self.user.name());
+        Err(CommandError::new(ErrorCode::NoPerm, text))
+    }
+
+    fn check_everywhere(&self, verb: Verb) -> Result<(), CommandError> {
+        if self.user.may_everywhere(verb) {
+            return Ok(());
+        }
+        let text = format!("user {} may not {verb} everything", self.user.name());
         Err(CommandError::new(ErrorCode::NoPerm, text))
     }
 
@@ -236,6 +245,7 @@ impl Connection {
                 self.check_former(*former)?;
             }
             Command::Reasserted { former, .. } => self.check_former(*former)?,
+            Command::End { .. } => known.check_everywhere(Verb::Admin)?,
             Command::Tell { message, .. } => match message {
                 ToServer::Acquire { record, mode, epoch, .. } => {
                     known.check(verb_of(*mode), record)?;

@@ -221,7 +221,7 @@ impl Connection {
     /// Carries out whole commands, then sends all that came of them; true if it may go on.
     fn read(&mut self, buf: &mut BytesMut) -> bool {
         let shared = Arc::clone(&self.shared);
-        let mut work = Work::at(clock::now());
+        let mut work = Work::at(clock::now(), self.outbox.id);
         let mut commands = 0;
         let mut is_tired = false;
         while !is_tired && !self.quits && self.login.is_none() {

@@ -15,6 +15,7 @@ pub(super) fn info(shared: &Shared, wanted: &[Bytes]) -> String {
     let is_wanted =
         |name: &str| any || wanted.iter().any(|it| it.eq_ignore_ascii_case(name.as_bytes()));
     let stats = shared.service.stats();
+    let recovery = shared.service.recovery();
     let mut text = String::new();
     let mut section = |name: &str, lines: &[(&str, String)]| {
         if !is_wanted(name) {
@@ -64,6 +65,8 @@ pub(super) fn info(shared: &Shared, wanted: &[Bytes]) -> String {
             ("records", stats.records.to_string()),
             ("claims", stats.claims.to_string()),
             ("recovering", u8::from(stats.recovering).to_string()),
+            ("recovering_sessions", recovery.as_ref().map_or(0, |it| it.sessions).to_string()),
+            ("recovering_left_ms", recovery.map_or(0, |it| it.left.as_millis()).to_string()),
             ("shards", shared.config.shards.to_string()),
             ("acquires", stats.acquires.to_string()),
             ("grants", stats.grants.to_string()),

@@ -6,11 +6,11 @@ use std::time::Duration;
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{
-    Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, Value, reply,
+    Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, PublicId, Value, reply,
 };
 
 use super::connection::Connection;
-use super::glob;
+use super::glob::Pattern;
 use crate::clock;
 use crate::config::Address;
 use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
@@ -38,7 +38,7 @@ impl Connection {
         let event = match message {
             ToServer::Open { ttl, handoff } => {
                 let outbox = Arc::clone(&self.outbox);
-                let join = |seat: &Arc<Seat>| Seat::listen(seat, &outbox, false);
+                let join = |seat: &Arc<Seat>| seat.listen_as_node(&outbox);
                 let owner = self.access.user();
                 match self.shared.service.open(session, ttl, handoff, owner, join, work) {
                     Ok(seat) => {
@@ -75,7 +75,7 @@ impl Connection {
     fn tell_seat(&mut self, seat: &Arc<Seat>, message: ToServer, work: &mut Work) -> Option<Event> {
         let session = seat.id;
         if self.told != Some(session) {
-            seat.listen(&self.outbox, false);
+            seat.listen_as_node(&self.outbox);
             self.told = Some(session);
         }
         let service = &self.shared.service;
@@ -129,12 +129,14 @@ impl Connection {
                 now(reply::kept(left))
             }
             Command::Close { session } => {
-                if !self.access.may_everywhere(Verb::Admin) {
-                    self.check_session(session)?;
-                }
+                self.check_session(session)?;
                 let closed = self.shared.service.close(session, work);
                 closed.map_err(|why| CommandError::from(&why))?;
                 now(Value::OK)
+            }
+            Command::End { id } => {
+                let left = self.end(id, work)?;
+                now(reply::ends(left))
             }
             Command::Attach { session, events } => {
                 self.attach(session, events)?;
@@ -249,25 +251,44 @@ impl Connection {
         LEASE.clamp(limits.ttl_min, limits.ttl_max)
     }
 
+    /// `LS.END`: an operator ends a session. How long its last lease lasts.
+    fn end(&self, id: PublicId, work: &mut Work) -> Result<Duration, CommandError> {
+        let service = &self.shared.service;
+        let left = service.retire(service.session_of(id)?, work);
+        let left = left.map_err(|why| CommandError::from(&why))?;
+        tracing::warn!(
+            target: "audit",
+            user = %self.access.user().map_or("-", |user| &**user),
+            session = %id,
+            "audit: LS.END: the session is renewed no more; it ends within {left:?}"
+        );
+        Ok(left)
+    }
+
     /// What people ask.
     fn show(&self, command: Command) -> Later {
         let service = &self.shared.service;
+        let public: reply::Public<'_> = &|session| service.public(session);
         Ok(Some(match command {
-            Command::Inspect { record } => match service.inspect(&record) {
-                Some(view) => reply::record(&view, clock::now()),
-                None => reply::free_record(&record),
-            },
-            Command::History { record, count } => {
-                reply::history(&service.history(&record, count), clock::now())
+            Command::Inspect { record } => {
+                let recovers = service.recovers(&record);
+                let value = match service.inspect(&record) {
+                    Some(view) => reply::record(&view, public, clock::now()),
+                    None => reply::unknown_record(&record, recovers),
+                };
+                if recovers { self.with_recovery(value) } else { value }
             }
-            Command::Waits => self.waits(),
+            Command::History { record, count } => {
+                reply::history(&service.history(&record, count), public, clock::now())
+            }
+            Command::Waits => self.with_recovery(self.waits()),
             Command::Locks { cursor, count, pattern } => {
-                let wanted =
-                    |name: &[u8]| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, name));
+                let pattern = pattern.as_deref().map(Pattern::new);
+                let wanted = |name: &[u8]| pattern.as_ref().is_none_or(|it| it.fits(name));
                 let (next, views) = service.locks(cursor, count, |record| {
                     self.access.may(Verb::Inspect, record.datatype()) && wanted(record.as_bytes())
                 });
-                reply::locks(next, &views, clock::now())
+                self.with_recovery(reply::locks(next, &views, public, clock::now()))
             }
             Command::Sessions { after, count } => {
                 let all = self.access.may_everywhere(Verb::Inspect);
@@ -306,7 +327,17 @@ impl Connection {
         let owners = service.owners(WAITS, may_see);
         let mut deadlocks = service.circles();
         deadlocks.retain(|it| may_see(&it.record));
-        reply::waits(&records, &owners, &deadlocks, clock::now())
+        let public: reply::Public<'_> = &|session| service.public(session);
+        reply::waits(&records, &owners, &deadlocks, public, clock::now())
+    }
+
+    /// The reply, and whom the server waits for, if it has been restarted: what it shows may not be
+    /// all that is held.
+    fn with_recovery(&self, value: Value) -> Value {
+        match self.shared.service.recovery() {
+            Some(recovery) => reply::recovering(value, &recovery),
+            None => value,
+        }
     }
 }
 
@@ -330,10 +361,10 @@ fn draw_id() -> Result<LockId, CommandError> {
     Ok(LockId::new(u128::from_be_bytes(bits)))
 }
 
-/// A session id that every language can hold exactly: below 2^53, and not 0.
+/// A number for a session. It is a secret, so all its 64 bits are random.
 fn draw() -> Result<u64, CommandError> {
     let drawn = getrandom::u64().map_err(|why| {
         CommandError::new(ErrorCode::Err, format!("LS.OPEN: no random number: {why}"))
     })?;
-    Ok((drawn >> 11).max(1))
+    Ok(drawn.max(1))
 }

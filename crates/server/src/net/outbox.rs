@@ -96,6 +96,13 @@ impl Dirty {
             outbox.flush();
         }
     }
+
+    /// What `put` has to say is sent before all that is here already.
+    pub(crate) fn first(&mut self, put: impl FnOnce(&mut Self)) {
+        let later = std::mem::take(&mut self.0);
+        put(self);
+        self.0.extend(later);
+    }
 }
 
 impl PartialEq for Slot {

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use lockspan_protocol::server::table::{ClaimView, TableInput};
+use lockspan_protocol::server::table::ClaimView;
 use lockspan_protocol::{Mode, Owner, Record, Refusal, Seq, Tick, ToServer};
 use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
 
@@ -282,8 +282,8 @@ impl Service {
         if !matches!(message, ToServer::Acquire { .. }) {
             shard.counts.releases += 1;
         }
-        let input = TableInput::Message { session: seat.id, message };
-        shard.step(now, input, &self.graph, work).map_err(|why| CommandError::from(&why))
+        let told = shard.hear(now, (seat, false), message, &self.graph, work);
+        told.map_err(|why| CommandError::from(&why))
     }
 
     /// What a client hears if its session is not open.

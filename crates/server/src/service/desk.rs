@@ -12,6 +12,8 @@ use lockspan_protocol::{
 };
 use lockspan_wire::{ErrorCode, Event, Value};
 
+use super::public::ByPublicId;
+use super::recovery::Recovers;
 use super::seat::Seat;
 use super::work::Note;
 use super::{Service, Work, shard_of};
@@ -28,12 +30,16 @@ pub(super) struct Desk {
     pub(super) registry: Registry,
     pub(super) out: VecDeque<RegistryOutput>,
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    /// The same sessions, by what others see of them.
+    pub(super) by_public: ByPublicId,
     /// How many of them each user has.
     pub(super) of_users: HashMap<Arc<str>, usize>,
     /// Those from a run without users that nobody has spoken for since.
     orphans: HashSet<SessionId>,
     /// Stands for the sessions of a run before of which nothing is known.
     phantom: Option<Listed>,
+    /// Whom a restart has to wait for.
+    pub(super) recovers: Option<Recovers>,
 }
 
 impl Desk {
@@ -45,9 +51,11 @@ impl Desk {
             registry: Registry::new(limits, groups),
             out: VecDeque::new(),
             seats: HashMap::new(),
+            by_public: ByPublicId::default(),
             of_users: HashMap::new(),
             orphans: HashSet::new(),
             phantom: None,
+            recovers: None,
         }
     }
 }
@@ -56,6 +64,17 @@ impl Desk {
     /// A session is this user's from now on.
     pub(super) fn one_more_of(&mut self, user: &Arc<str>) {
         *self.of_users.entry(Arc::clone(user)).or_default() += 1;
+    }
+
+    /// Whether it is what stands for the sessions of which nothing is known.
+    pub(super) fn is_phantom(&self, session: SessionId) -> bool {
+        self.phantom.is_some_and(|phantom| phantom.session == session)
+    }
+
+    /// A session has its seat.
+    pub(super) fn seat(&mut self, seat: Arc<Seat>) {
+        self.by_public.insert(seat.public, seat.id);
+        self.seats.insert(seat.id, seat);
     }
 
     pub(super) fn is_orphan(&self, session: SessionId) -> bool {
@@ -87,6 +106,7 @@ impl Service {
         self.settle(&mut desk, now, work);
         let result = step(&mut desk, now);
         self.settle(&mut desk, now, work);
+        self.watch_recovery(&mut desk, now);
         let deadline = desk.registry.next_deadline();
         drop(desk);
         self.ring_by(deadline);
@@ -114,9 +134,10 @@ impl Service {
                             desk.orphans.insert(one.session);
                         }
                     }
-                    let seat = Seat::new(one.session, one.ttl, one.handoff, owner);
+                    let names = (one.session, self.public(one.session));
+                    let seat = Seat::new(names, one.ttl, one.handoff, owner);
                     seat.saw(first);
-                    desk.seats.insert(one.session, seat);
+                    desk.seat(seat);
                 } else {
                     desk.phantom = Some(*one);
                 }
@@ -157,7 +178,14 @@ impl Service {
         loop {
             for note in std::mem::take(&mut work.notes) {
                 match note {
-                    Note::Recovered { former } => desk.registry.recovered(former, &mut desk.out),
+                    Note::Recovered { former } => {
+                        desk.registry.recovered(former, &mut desk.out);
+                        if let Some(recovers) = &mut desk.recovers
+                            && !desk.registry.recovers(former)
+                        {
+                            recovers.is_back(former);
+                        }
+                    }
                     Note::Progress { session } => desk.registry.progressed(session),
                     Note::Dropped { former } => desk.registry.dropped(former),
                     Note::Behind { groups, above } => self.behind(desk, now, groups, above, work),
@@ -181,6 +209,7 @@ impl Service {
                         let until = desk.registry.lease_end(session).unwrap_or(now);
                         seat.opened(terms, until.since(now), work);
                     }
+                    ToNode::NoSession => seat.say_over(work),
                     message => seat.deliver(message, work),
                 }
             }
@@ -203,6 +232,7 @@ impl Service {
             Output::Ended { session } => {
                 desk.phantom.take_if(|phantom| phantom.session == session);
                 if let Some(seat) = desk.seats.remove(&session) {
+                    desk.by_public.remove(seat.public, session);
                     if let Some(owner) = seat.owner() {
                         desk.one_less_of(owner);
                     }
@@ -233,7 +263,10 @@ impl Service {
             }
             ToTables::Ended { session } => {
                 let seat = desk.seats.get(&session);
-                seat.inspect(|seat| seat.set_open(false));
+                seat.inspect(|seat| {
+                    seat.set_open(false);
+                    seat.say_over(work);
+                });
                 let mut ended = 0;
                 for shard in 0..self.shards.len() {
                     ended += self.end_in_shard(shard, session, work);
@@ -249,6 +282,10 @@ impl Service {
                 let groups = term.groups;
                 let Some(group) = groups.iter().next() else { return };
                 let listed_count = listed.len();
+                if listed_count > 0 {
+                    // Before a table says that it recovers: whoever sees that is told for whom.
+                    self.recovers.store(true, Ordering::Release);
+                }
                 self.tell_shard(self.shard_of(group), TableInput::Begin { term, listed }, work);
                 for group in groups.iter() {
                     self.epochs[usize::from(group.0)].store(term.epoch.number(), Ordering::Release);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use lockspan_protocol::server::table::RecordView;
-use lockspan_protocol::{Record, SessionId, Term};
+use lockspan_protocol::{Record, Term};
+use lockspan_wire::PublicId;
 use lockspan_wire::reply::SessionView;
 
-use super::Service;
+use super::{Seat, Service};
 use crate::clock;
-use crate::net::glob;
+use crate::net::glob::Pattern;
 
 /// Places of a table that are looked at while it is locked.
 const STEPS: usize = 1000;
@@ -49,9 +50,10 @@ impl Service {
         pattern: Option<&[u8]>,
     ) -> Found {
         // A long pattern takes longer for a name, and a table is locked meanwhile.
+        let parsed = pattern.map(Pattern::new);
         let steps = (16 * STEPS / pattern.map_or(1, <[u8]>::len).max(16)).max(1);
         let mut found = Found { views: Vec::new(), next: None, looked: steps };
-        let liked = |record: &Record| pattern.is_none_or(|it| glob::fits(it, record.as_bytes()));
+        let liked = |record: &Record| parsed.as_ref().is_none_or(|it| it.fits(record.as_bytes()));
         let shard = usize::try_from(cursor >> PLACE_BITS).unwrap_or(usize::MAX);
         let place = usize::try_from(cursor & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
         let Some(table) = self.shards.get(shard) else { return found };
@@ -105,36 +107,39 @@ impl Service {
         (0, page.views)
     }
 
-    /// The sessions that are open, by their ids: up to `count` above `after`; those of one user, if
-    /// one is named.
+    /// The sessions that are open, by their public ids: up to `count` above `after`; those of one
+    /// user, if one is named.
     pub(crate) fn sessions(
         &self,
-        after: Option<SessionId>,
+        after: Option<PublicId>,
         count: usize,
         of: Option<&Arc<str>>,
     ) -> Vec<SessionView> {
         let desk = crate::lock(&self.desk);
         let now = clock::now();
-        let listeners = |id| desk.seats.get(&id).map_or(0, |seat| seat.listeners());
-        let owner = |id| desk.seats.get(&id).and_then(|seat| seat.owner()).cloned();
-        let view = |it: lockspan_protocol::server::registry::SessionView| SessionView {
-            session: it.session,
-            lease: it.ttl,
-            left: Some(it.until.since(now)),
-            handoff: it.handoff,
-            connections: listeners(it.session),
-            records: 0,
-            ends: it.last,
-            user: owner(it.session),
+        let seats = desk.by_public.after(after).filter_map(|id| desk.seats.get(&id));
+        let wanted = seats.filter(|seat| of.is_none() || seat.owner() == of);
+        let open = wanted.filter_map(|seat| Some((seat, desk.registry.open_session(seat.id)?)));
+        let view = |(seat, it): (&Arc<Seat>, lockspan_protocol::server::registry::SessionView)| {
+            let view = SessionView {
+                session: seat.public,
+                lease: it.ttl,
+                left: Some(it.until.since(now)),
+                handoff: it.handoff,
+                connections: seat.listeners(),
+                records: 0,
+                recovers: it.recovers,
+                ends: it.last,
+                user: seat.owner().cloned(),
+            };
+            (seat.id, view)
         };
-        let open = desk.registry.open_sessions_after(after);
-        let wanted = open.filter(|it| of.is_none() || owner(it.session).as_ref() == of);
-        let mut views: Vec<_> = wanted.take(count).map(view).collect();
+        let mut views: Vec<_> = open.take(count).map(view).collect();
         drop(desk);
-        for view in &mut views {
-            view.records = self.claims_of(view.session, 0).0;
+        for (id, view) in &mut views {
+            view.records = self.claims_of(*id, 0).0;
         }
-        views
+        views.into_iter().map(|(_, view)| view).collect()
     }
 
     /// How many sessions there are, in whatever state but that of a stand-in.

@@ -59,6 +59,8 @@ mod look;
 mod operate;
 mod patience;
 mod places;
+mod public;
+mod recovery;
 mod seat;
 mod sessions;
 mod shard;
@@ -91,6 +93,7 @@ use lock::Vigils;
 pub(crate) use lock::{LockTag, LockWish, session_of};
 use patience::Patiences;
 use places::Places;
+pub(crate) use public::PublicKey;
 pub(crate) use seat::Seat;
 use shard::Shard;
 pub(crate) use watching::{Counted, SessionSeen};
@@ -103,6 +106,8 @@ pub(crate) struct Service {
     shards: Box<[Mutex<Shard>]>,
     graph: Mutex<WaitGraph>,
     storage: Storage,
+    /// From which public ids are computed.
+    public_key: PublicKey,
     /// The epoch of each group; 0 while it is not served.
     epochs: Box<[AtomicU32]>,
     patiences: Patiences,
@@ -113,6 +118,8 @@ pub(crate) struct Service {
     rings_earlier: Notify,
     /// Sessions of which it is not known whose they are.
     orphans: AtomicUsize,
+    /// Sessions have yet to re-assert what they held before a restart.
+    recovers: AtomicBool,
     /// Nothing is decided any more.
     halted: AtomicBool,
     /// Every group has been served once: the start is over.
@@ -133,7 +140,7 @@ impl Service {
     pub(crate) fn new(
         limits: Limits,
         shards: usize,
-        key: u64,
+        (key, public_key): (u64, PublicKey),
         storage: Storage,
         remembered: usize,
     ) -> Self {
@@ -147,6 +154,7 @@ impl Service {
             shards: (0..shards).map(|_| shard()).collect(),
             graph: Mutex::new(WaitGraph::new(limits.search_steps)),
             storage,
+            public_key,
             epochs: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             patiences: Patiences::default(),
             vigils: Vigils::default(),
@@ -154,6 +162,7 @@ impl Service {
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
             orphans: AtomicUsize::new(0),
+            recovers: AtomicBool::new(false),
             halted: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             began: Notify::new(),
@@ -222,7 +231,6 @@ impl Service {
             }
             _ => return Ok(()),
         };
-        let session = seat.id;
         self.with_shard(self.shard_of(group), work, |shard, now, work| {
             shard.counts.messages_in += 1;
             match &message {
@@ -231,8 +239,7 @@ impl Service {
                 _ => {}
             }
             let record = seat.is_busy().then(|| record_of(&message).cloned()).flatten();
-            let input = TableInput::Message { session, message };
-            let result = shard.step(now, input, &self.graph, work);
+            let result = shard.hear(now, (seat, true), message, &self.graph, work);
             if let Some(record) = record {
                 self::acquire::supersede(shard, seat, &record, work);
             }

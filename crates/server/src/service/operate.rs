@@ -12,7 +12,8 @@ use super::{Service, Work};
 const GLANCE: Duration = Duration::from_millis(20);
 
 impl Service {
-    /// The session is extended no more. Tells how much of its lease is left.
+    /// The session is extended no more, and whoever listens for it is told at once that it is over.
+    /// What it holds is free when its lease is. Tells how much of that is left.
     pub(crate) fn retire(
         &self,
         session: SessionId,

@@ -18,18 +18,21 @@ use lockspan_protocol::{
     Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, SessionRefusal, Term,
     ToNode, ToServer,
 };
-use lockspan_wire::{CommandError, ErrorCode, Event, Value, Wait, reply};
+use lockspan_wire::{CommandError, ErrorCode, Event, PublicId, Value, Wait, reply};
 
 use super::lock::{LockAsk, LockGranted, LockTag};
 use super::patience::{Patience, PatienceKey};
 use super::places::Place;
 use super::work::Work;
-use crate::net::outbox::{Outbox, Slot};
+use crate::net::outbox::{Dirty, Outbox, Slot};
 
 /// A session of this server.
 #[derive(Debug)]
 pub(crate) struct Seat {
+    /// Its number: a secret of whoever uses the session.
     pub(crate) id: SessionId,
+    /// What others see of it.
+    pub(crate) public: PublicId,
     pub(crate) ttl: Duration,
     pub(crate) handoff: Handoff,
     /// The user whose it is, if that is known.
@@ -42,6 +45,8 @@ pub(crate) struct Seat {
     last_seq: AtomicU64,
     /// How many acquires have a command that waits, owners or two numbers; changed under the lock.
     busy: AtomicUsize,
+    /// How many connections listen; changed under the lock.
+    heard_by: AtomicUsize,
     inner: Mutex<Inner>,
 }
 
@@ -64,8 +69,12 @@ struct Inner {
     held_back: Vec<Slot>,
     /// The server keeps the lease: the lock is waited for, or a reply is held back.
     watched: bool,
-    /// The client has ended the session itself.
+    /// A client has closed the session, which its lease did not end.
     closed: bool,
+    /// The connection that closed it: it need not be told.
+    closed_by: Option<u64>,
+    /// Everybody else who listens has been told that it is over.
+    told_over: bool,
     /// What `LS.REASSERT` has told in this epoch.
     told: (Option<Epoch>, BTreeMap<Seq, Group>),
 }
@@ -96,6 +105,8 @@ pub(super) struct Forsaken {
 struct Listener {
     outbox: Arc<Outbox>,
     as_message: bool,
+    /// It has spoken by `LS.TELL`, so it keeps grants in a cache.
+    is_node: bool,
 }
 
 /// A command that acquires, and waits for its answer.
@@ -137,13 +148,14 @@ impl Ask {
 
 impl Seat {
     pub(super) fn new(
-        id: SessionId,
+        (id, public): (SessionId, PublicId),
         ttl: Duration,
         handoff: Handoff,
         owner: Option<Arc<str>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
+            public,
             ttl,
             handoff,
             owner: owner.map_or_else(OnceLock::new, OnceLock::from),
@@ -151,6 +163,7 @@ impl Seat {
             ended: AtomicBool::new(false),
             last_seq: AtomicU64::new(0),
             busy: AtomicUsize::new(0),
+            heard_by: AtomicUsize::new(0),
             inner: Mutex::default(),
         })
     }
@@ -212,11 +225,24 @@ impl Seat {
 
     /// The connection hears of the session's events from now on, in this way alone.
     pub(crate) fn listen(&self, outbox: &Arc<Outbox>, as_message: bool) {
-        let listeners = &mut self.lock().listeners;
-        match listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
+        let inner = &mut *self.lock();
+        match inner.listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
             Some(known) => known.as_message = as_message,
-            None => listeners.push(Listener { outbox: Arc::clone(outbox), as_message }),
+            None => {
+                let outbox = Arc::clone(outbox);
+                inner.listeners.push(Listener { outbox, as_message, is_node: false });
+                // An operator may have ended the session, and this one was not told.
+                inner.told_over = false;
+            }
         }
+    }
+
+    /// The same for a connection that speaks by `LS.TELL`.
+    pub(crate) fn listen_as_node(&self, outbox: &Arc<Outbox>) {
+        self.listen(outbox, false);
+        let listeners = &mut self.lock().listeners;
+        let own = listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox));
+        own.into_iter().for_each(|own| own.is_node = true);
     }
 
     /// The connection does not hear of them any more.
@@ -234,7 +260,24 @@ impl Seat {
         self.lock().listeners.iter().map(|one| one.outbox.id).collect()
     }
 
-    /// Whether the client has ended the session itself.
+    /// Whether another connection than `from` listens. `from` is known to listen itself if
+    /// `listens`, which spares a look in the most common case.
+    pub(super) fn others_listen(&self, from: Option<u64>, listens: bool) -> bool {
+        self.heard_by.load(Ordering::Relaxed) > usize::from(listens)
+            && self.lock().listeners.iter().any(|one| Some(one.outbox.id) != from)
+    }
+
+    /// A command of the connection `from` has ended this grant: all others that listen hear so,
+    /// before anybody hears of what became of the record. For a node the grant is lost.
+    pub(super) fn tell_over(&self, record: Record, seq: Seq, from: Option<u64>, work: &mut Work) {
+        let inner = self.lock();
+        let lost = Event::Node(ToNode::Lost { record: record.clone(), seq });
+        let released = Event::Released { record, seq };
+        let event = |is_node: bool| if is_node { &lost } else { &released };
+        work.dirty.first(|dirty| inner.tell_all_but(from, self.id, event, dirty));
+    }
+
+    /// Whether a client has closed the session.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -435,10 +478,10 @@ impl Seat {
     pub(super) fn opened(self: &Arc<Self>, terms: Vec<Term>, left: Duration, work: &mut Work) {
         let mut inner = self.lock();
         work.locks.extend(inner.lock_opens.drain(..).map(|ask| (Arc::clone(self), ask)));
-        let value = reply::opened(self.id, left.min(self.ttl), self.handoff, &terms);
+        let value = reply::opened((self.id, self.public), left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
-        for Listener { outbox, as_message } in &inner.listeners {
+        for Listener { outbox, as_message, .. } in &inner.listeners {
             if !slots.iter().any(|slot| slot.is_of(outbox)) {
                 outbox.event(self.id, &event, *as_message, &mut work.dirty);
             }
@@ -452,7 +495,7 @@ impl Seat {
     }
 
     fn announce(inner: &Inner, session: SessionId, event: &Event, work: &mut Work) {
-        for Listener { outbox, as_message } in &inner.listeners {
+        for Listener { outbox, as_message, .. } in &inner.listeners {
             outbox.event(session, event, *as_message, &mut work.dirty);
         }
     }
@@ -604,9 +647,21 @@ impl Seat {
         of_epoch.fold((0, 0), |(count, sum), (seq, _)| (count + 1, seq.0.wrapping_add(sum)))
     }
 
-    /// The client ends the session itself: it need not hear that it is over.
-    pub(super) fn close(&self) {
-        self.lock().closed = true;
+    /// The connection `by` closes the session: it need not hear that it is over.
+    pub(super) fn close(&self, by: Option<u64>) {
+        let mut inner = self.lock();
+        (inner.closed, inner.closed_by) = (true, by);
+    }
+
+    /// Whoever listens hears that the session is over, once. To be called before the tables hear of
+    /// its end: nobody is granted what it had before its listeners are told.
+    pub(super) fn say_over(&self, work: &mut Work) {
+        let mut inner = self.lock();
+        if !std::mem::replace(&mut inner.told_over, true) {
+            let event = Event::Node(ToNode::NoSession);
+            let (but, id) = (inner.closed_by, self.id);
+            work.dirty.first(|dirty| inner.tell_all_but(but, id, |_| &event, dirty));
+        }
     }
 
     /// The session is over.
@@ -614,16 +669,31 @@ impl Seat {
         self.set_open(false);
         self.ended.store(true, Ordering::Release);
         self.fail(work);
+        self.say_over(work);
         let mut inner = self.lock();
-        if !inner.closed {
-            Self::announce(&inner, self.id, &Event::Node(ToNode::NoSession), work);
-        }
         // Connections may know it for as long as they live.
-        *inner = Inner { closed: inner.closed, ..Inner::default() };
+        let (closed, told_over) = (inner.closed, inner.told_over);
+        *inner = Inner { closed, told_over, ..Inner::default() };
     }
 
     fn lock(&self) -> Locked<'_> {
-        Locked { inner: crate::lock(&self.inner), busy: &self.busy }
+        Locked { inner: crate::lock(&self.inner), busy: &self.busy, heard_by: &self.heard_by }
+    }
+}
+
+impl Inner {
+    /// Every connection that listens hears this, but the one with the number `but`; what it hears
+    /// depends on whether it is a node.
+    fn tell_all_but<'a>(
+        &self,
+        but: Option<u64>,
+        session: SessionId,
+        event: impl Fn(bool) -> &'a Event,
+        dirty: &mut Dirty,
+    ) {
+        for one in self.listeners.iter().filter(|one| Some(one.outbox.id) != but) {
+            one.outbox.event(session, event(one.is_node), one.as_message, dirty);
+        }
     }
 }
 
@@ -631,6 +701,7 @@ impl Seat {
 struct Locked<'a> {
     inner: MutexGuard<'a, Inner>,
     busy: &'a AtomicUsize,
+    heard_by: &'a AtomicUsize,
 }
 
 impl Deref for Locked<'_> {
@@ -649,7 +720,8 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let Inner { asks, owners, renamed, .. } = &*self.inner;
+        let Inner { asks, owners, renamed, listeners, .. } = &*self.inner;
+        self.heard_by.store(listeners.len(), Ordering::Relaxed);
         let busy = asks.len() + owners.len() + renamed.len();
         self.busy.store(busy, Ordering::Relaxed);
     }

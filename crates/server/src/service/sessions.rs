@@ -41,10 +41,15 @@ impl Service {
             if let Some(user) = new {
                 desk.one_more_of(user);
             }
-            let new = || Seat::new(session, ttl, handoff, owner.cloned());
-            let seat = desk.seats.entry(session).or_insert_with(new);
-            join(seat);
-            Ok(Arc::clone(seat))
+            let known = desk.seats.get(&session).cloned();
+            let seat = known.unwrap_or_else(|| {
+                let names = (session, self.public(session));
+                let seat = Seat::new(names, ttl, handoff, owner.cloned());
+                desk.seat(Arc::clone(&seat));
+                seat
+            });
+            join(&seat);
+            Ok(seat)
         })
     }
 
@@ -187,11 +192,15 @@ impl Service {
         Ok(())
     }
 
-    /// A client ends its session.
+    /// A client ends its session. Other connections that listen for it are told.
     pub(crate) fn close(&self, session: SessionId, work: &mut Work) -> Result<(), SessionRefusal> {
+        let from = work.from;
         self.with_desk(work, |desk, _| {
             desk.registry.close(session, &mut desk.out)?;
-            desk.seats.get(&session).inspect(|seat| seat.close());
+            desk.seats.get(&session).inspect(|seat| seat.close(from));
+            if let Some(recovers) = &mut desk.recovers {
+                recovers.is_back(session);
+            }
             Ok(())
         })
     }

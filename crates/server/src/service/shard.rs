@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use lockspan_protocol::server::table::{TableInput, TableOutput};
+use lockspan_protocol::server::table::{ClaimView, TableInput, TableOutput};
 use lockspan_protocol::server::watch::Watch;
 use lockspan_protocol::server::{Fact, Scope};
-use lockspan_protocol::{Limits, LockTable, Refusal, SessionId, Tick, ToNode, WaitGraph};
+use lockspan_protocol::{
+    Limits, LockTable, Record, Refusal, SessionId, Tick, ToNode, ToServer, WaitGraph,
+};
 
 use super::seat::Seat;
 use super::work::{Note, Work};
@@ -66,6 +68,40 @@ impl Shard {
     pub(super) fn at(&mut self, now: Tick) -> Tick {
         self.last = self.last.max(now);
         self.last
+    }
+
+    /// A message of a session, which has come on the connection `work.from`; that listens for the
+    /// session if `listens`. If it ends a grant, every other connection that listens is told so: it
+    /// may be what believes to hold it.
+    pub(super) fn hear(
+        &mut self,
+        now: Tick,
+        (seat, listens): (&Seat, bool),
+        message: ToServer,
+        graph: &Mutex<WaitGraph>,
+        work: &mut Work,
+    ) -> Result<(), Refusal> {
+        let held = match &message {
+            ToServer::Release { record, .. } | ToServer::Cancel { record, .. }
+                if seat.others_listen(work.from, listens) =>
+            {
+                self.held(seat, record).map(|held| (record.clone(), held))
+            }
+            _ => None,
+        };
+        let input = TableInput::Message { session: seat.id, message };
+        let result = self.step(now, input, graph, work);
+        if let Some((record, held)) = held
+            && !self.held(seat, &record).is_some_and(|left| left.mode.covers(held.mode))
+        {
+            seat.tell_over(record, held.seq, work.from, work);
+        }
+        result
+    }
+
+    /// What the session was granted at the record.
+    fn held(&self, seat: &Seat, record: &Record) -> Option<ClaimView> {
+        self.table.look_own(seat.id, record).0.filter(|claim| claim.token.is_some())
     }
 
     /// One step of the table. Called with its lock held, so that what it says to a session stays

@@ -7,11 +7,11 @@ use lockspan_protocol::server::Listed;
 use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
 
 use super::work::Note;
-use super::{Service, Work};
+use super::{PublicKey, Service, Work};
 use crate::store::{Saved, Storage};
 
 fn service(fresh: bool) -> Service {
-    let service = Service::new(Limits::default(), 4, 1, Storage::Memory, 0);
+    let service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
     let mut work = Work::default();
     let saved = Saved::nothing(fresh, Duration::from_secs(60), SessionId(77));
     service.take_all(saved, &mut work).expect("nothing is served yet");
@@ -162,7 +162,7 @@ fn an_epoch_that_can_not_have_been_does_not_end_the_service() {
 /// counted as one when it ends, and nobody can make it theirs.
 #[test]
 fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
-    let service = Service::new(Limits::default(), 4, 1, Storage::Memory, 0);
+    let service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
     let mut work = Work::default();
     let (orphan, operator) = (SessionId(5), SessionId(6));
     let ttl = Duration::from_secs(30);

@@ -7,10 +7,11 @@ use lockspan_protocol::server::table::{ClaimView, RecordView, TableInput};
 use lockspan_protocol::server::watch::{Datatypes, Happening, Tally};
 use lockspan_protocol::server::{OwnersView, Victim};
 use lockspan_protocol::{Record, SessionId};
+use lockspan_wire::PublicId;
 use lockspan_wire::reply::Deadlock;
 
 use super::desk::Desk;
-use super::{Service, Work};
+use super::{Seat, Service, Work};
 use crate::clock;
 
 /// Refused circles that are remembered.
@@ -27,6 +28,8 @@ pub(crate) struct Counted {
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSeen {
     pub(crate) view: SessionView,
+    /// Its public id.
+    pub(crate) id: PublicId,
     /// The numbers of the connections that hear of its events.
     pub(crate) connections: Vec<u64>,
     /// Whose it is, where there are users.
@@ -95,12 +98,13 @@ impl Service {
         (sum, some)
     }
 
-    /// Sessions that are open, by their ids: up to `count` above `after`. Their claims are not
-    /// counted.
-    pub(crate) fn sessions_seen(&self, after: Option<SessionId>, count: usize) -> Vec<SessionSeen> {
+    /// Sessions that are open, by their public ids: up to `count` above `after`. Their claims are
+    /// not counted.
+    pub(crate) fn sessions_seen(&self, after: Option<PublicId>, count: usize) -> Vec<SessionSeen> {
         let desk = crate::lock(&self.desk);
-        let open = desk.registry.open_sessions_after(after).take(count);
-        open.map(|view| seen(&desk, view)).collect()
+        let seats = desk.by_public.after(after).filter_map(|id| desk.seats.get(&id));
+        let open = seats.filter_map(|seat| seen(&desk, seat));
+        open.take(count).collect()
     }
 
     /// One of them, with so many of its claims.
@@ -109,11 +113,8 @@ impl Service {
         session: SessionId,
         claims: usize,
     ) -> Option<(SessionSeen, Vec<(Record, ClaimView)>)> {
-        let before = session.0.checked_sub(1).map(SessionId);
         let desk = crate::lock(&self.desk);
-        let view = desk.registry.open_sessions_after(before).next();
-        let view = view.filter(|view| view.session == session)?;
-        let mut seen = seen(&desk, view);
+        let mut seen = seen(&desk, desk.seats.get(&session)?)?;
         drop(desk);
         let (count, claims) = self.claims_of(session, claims);
         seen.claims = count;
@@ -157,9 +158,8 @@ impl Service {
     }
 }
 
-fn seen(desk: &Desk, view: SessionView) -> SessionSeen {
-    let seat = desk.seats.get(&view.session);
-    let connections = seat.map_or_else(Vec::new, |seat| seat.listening());
-    let user = seat.and_then(|seat| seat.owner()).cloned();
-    SessionSeen { view, connections, user, claims: 0 }
+fn seen(desk: &Desk, seat: &Seat) -> Option<SessionSeen> {
+    let view = desk.registry.open_session(seat.id)?;
+    let (connections, user) = (seat.listening(), seat.owner().cloned());
+    Some(SessionSeen { view, id: seat.public, connections, user, claims: 0 })
 }

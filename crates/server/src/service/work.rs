@@ -37,12 +37,14 @@ pub(crate) struct Work {
     pub(super) places: Vec<Place>,
     /// When it all happens, as far as the tables are concerned; none: when they are asked.
     pub(super) now: Option<Tick>,
+    /// The connection whose commands are carried out, if it is one.
+    pub(super) from: Option<u64>,
 }
 
 impl Work {
-    /// For many commands that have come together.
-    pub(crate) fn at(now: Tick) -> Self {
-        Self { now: Some(now), ..Self::default() }
+    /// For many commands that have come together, on the connection with this number.
+    pub(crate) fn at(now: Tick, from: u64) -> Self {
+        Self { now: Some(now), from: Some(from), ..Self::default() }
     }
 
     /// Whether there is something left to do but to send.

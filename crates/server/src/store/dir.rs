@@ -162,7 +162,7 @@ fn parent(dir: &Path) -> PathBuf {
 }
 
 /// What was made in the directory is durable.
-fn sync(dir: &Path) -> io::Result<()> {
+pub(super) fn sync(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 

@@ -22,6 +22,7 @@
 #[cfg(test)]
 mod damage;
 mod dir;
+pub(crate) mod key;
 mod line;
 mod log;
 mod owners;

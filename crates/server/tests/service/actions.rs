@@ -90,7 +90,7 @@ async fn where_there_are_users_they_look_and_act_as_their_rights_say() {
         let said = json!({ "user": user, "password": password });
         assert_eq!(stranger.post("/api/login", &said).await.status, 403, "{user}");
     }
-    let end = json!({ "session": "1" });
+    let end = json!({ "session": "s000000000001" });
     let eve = Operator::log_in_as(&server, "eve", "toor").await;
     let host = server.http_address().expect("it has a page").to_string();
     let headers = [("Host", &*host), ("Cookie", &*eve.cookie), ("X-Lockspan-Csrf", &*eve.csrf)];
@@ -136,7 +136,10 @@ async fn ends_with_the_login(operator: &Operator<'_>) {
     }
     assert_eq!(operator.post("/api/logout", &json!({})).await.status, 200);
     within(stream.read_to_end(&mut heard)).await.expect("it ends");
-    assert_eq!(operator.post("/api/end-session", &json!({ "session": "1" })).await.status, 401);
+    assert_eq!(
+        operator.post("/api/end-session", &json!({ "session": "s000000000001" })).await.status,
+        401
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,7 +154,7 @@ async fn a_login_takes_the_place_of_the_one_before() {
     assert!(!cookie.contains(&first.cookie), "the same cookie");
     let csrf = again.json()["csrf"].as_str().expect("a token").to_owned();
     assert_ne!(csrf, first.csrf);
-    let end = json!({ "session": "1" });
+    let end = json!({ "session": "s000000000001" });
     assert_eq!(first.post("/api/end-session", &end).await.status, 401, "it is over");
     // A token belongs to its login.
     let cookie = cookie.split(';').next().expect("a value").to_owned();
@@ -172,7 +175,7 @@ async fn a_login_takes_the_place_of_the_one_before() {
 async fn nobody_acts_without_a_login_and_a_token() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, secret) = with_secret(&dir).await;
-    let end = json!({ "session": "1" });
+    let end = json!({ "session": "s000000000001" });
     let stranger = Operator::stranger(&server);
     for path in ["/api/end-session", "/api/take-back"] {
         assert_eq!(stranger.post(path, &end).await.status, 401, "{path}");
@@ -228,8 +231,8 @@ async fn passwords_are_not_guessed() {
     server.stop().await;
 }
 
-/// A native node, whose session is ended by an operator: it may use what it has until its lease is
-/// over, and nobody else gets it before.
+/// A native node, whose session is ended by an operator: it hears so at once, and nobody else gets
+/// what it has before its lease is over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_is_ended_keeps_its_records_until_its_lease_is_over() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -240,9 +243,12 @@ async fn a_session_that_is_ended_keeps_its_records_until_its_lease_is_over() {
     node.tell(session, &acquire("doc:1", Mode::Write, 1, 1)).await;
     assert!(matches!(node.heard().await, ToNode::Granted { .. }));
     let operator = Operator::log_in(&server, &secret).await;
-    let answer = operator.post("/api/end-session", &json!({ "session": "77" })).await;
+    let id = node.id_of("77").await;
+    let answer = operator.post("/api/end-session", &json!({ "session": id })).await;
     let left = answer.json()["left"].as_u64().expect("a time");
     assert!(left > 0 && left <= 2000, "{left}");
+    // It is told at once, and stops before anybody else has the record.
+    assert_eq!(node.heard().await, ToNode::NoSession);
     // Its renewal is not answered, and extends nothing.
     let keep = lockspan_protocol::ToServer::KeepAlive { number: 1 };
     node.tell(session, &keep).await;
@@ -251,7 +257,7 @@ async fn a_session_that_is_ended_keeps_its_records_until_its_lease_is_over() {
     let waiting = other.open(&[]).await;
     other.send(&["LS.ACQUIRE", &waiting, "doc:1", "W", "WAIT", "forever"]).await;
     until("it waits", || server.stats().claims == 2).await;
-    let shown = get(&server, "/api/view?view=session&id=77").await.json();
+    let shown = get(&server, &format!("/api/view?view=session&id={id}")).await.json();
     assert_eq!((&shown["last"], &shown["claims"]), (&json!(true), &json!(1)), "{shown}");
     assert_eq!(server.stats().expirations, 0, "the other waits for the lease");
     let granted = other.reply().await;
@@ -288,7 +294,8 @@ async fn a_restart_does_not_forget_that_a_session_is_to_end() {
     let dir = tempfile::tempdir().expect("a directory");
     let (server, secret) = with_secret(&dir).await;
     let mut client = Client::new(&server).await;
-    let id = client.open(&["LEASE", "30000"]).await;
+    let session = client.open(&["LEASE", "30000"]).await;
+    let id = client.id_of(&session).await;
     let operator = Operator::log_in(&server, &secret).await;
     assert_eq!(operator.post("/api/end-session", &json!({ "session": id })).await.status, 200);
     server.stop().await;
@@ -331,7 +338,8 @@ async fn a_hundred_thousand_records_are_shown_in_parts() {
     assert_eq!(seen.len(), 100_000, "in {pages} parts");
     let found = get(&server, "/api/view?view=records&match=item:99999").await.json();
     assert_eq!(found["records"].as_array().map(Vec::len), Some(1), "{found}");
-    let shown = get(&server, "/api/view?view=session&id=77").await.json();
+    let id = node.id_of("77").await;
+    let shown = get(&server, &format!("/api/view?view=session&id={id}")).await.json();
     assert_eq!(
         (&shown["claims"], shown["records"].as_array().map(Vec::len)),
         (&json!(100_000), Some(200))

@@ -194,6 +194,22 @@ impl Client {
         }
     }
 
+    /// The public id of a session that this connection knows.
+    pub(crate) async fn id_of(&mut self, session: &str) -> String {
+        let Value::Array(sessions) = self.ask(&["LS.SESSIONS"]).await else { panic!("no list") };
+        let leases = sessions.iter().map(|it| number(it, "lease-ms").to_string());
+        let ids: Vec<_> = sessions.iter().map(|it| word(it, "session")).collect();
+        for (id, lease) in ids.iter().zip(leases) {
+            let words = ["LS.OPEN", "SESSION", session, "LEASE", &lease];
+            let opened = self.ask(&words).await;
+            if matches!(opened, Value::Map(_)) {
+                return word(&opened, "id");
+            }
+            assert!(ids.len() > 1, "{id} is not the one: {opened:?}");
+        }
+        panic!("{session} is not open")
+    }
+
     /// Opens a session as a node does.
     pub(crate) async fn open_native(&mut self, id: u64) -> SessionId {
         self.open_native_for(id, Duration::from_secs(5)).await

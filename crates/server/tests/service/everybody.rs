@@ -29,7 +29,7 @@ fn nameless(browser: &mut Browser) -> Vec<Json> {
 async fn all_views_can_be_read_and_used_by_everybody() {
     let mut scene = Scene::new(fresh()).await;
     scene.deadlock().await;
-    let (url, session) = (scene.url(), scene.sessions[0].clone());
+    let (url, session) = (scene.url(), scene.ids[0].clone());
     let browser = on_thread(move || {
         let mut browser = Browser::start();
         browser.open(&url);

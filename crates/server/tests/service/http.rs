@@ -150,7 +150,7 @@ async fn only_its_own_page_is_answered() {
         ("GET /api/view?view=record&name=%", 400),
         ("GET /api/view?view=record&name=a%3A%zz%f", 200),
         ("GET /api/view?view=records&view=graph", 200),
-        ("GET /api/view?view=session&id=18446744073709551616", 400),
+        ("GET /api/view?view=session&id=18446744073709551615", 400),
         ("GET /api/view?view=session&id=-1", 400),
         ("DELETE /", 405),
         ("OPTIONS /api/login", 405),

@@ -12,20 +12,24 @@ pub(crate) struct Scene {
     pub(crate) server: Server,
     clients: Vec<Client>,
     pub(crate) sessions: Vec<String>,
+    /// Their public ids.
+    pub(crate) ids: Vec<String>,
 }
 
 impl Scene {
     pub(crate) async fn new(config: Config) -> Self {
         let server = start(with_page(config)).await;
-        let (mut clients, mut sessions) = (Vec::new(), Vec::new());
+        let (mut clients, mut sessions, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         for at in 0..4 {
             let mut client = Client::new(&server).await;
             client.ask(&["CLIENT", "SETNAME", &format!("worker-{at}")]).await;
             let lease = ["LEASE", "60000", "EVENTS", "push"];
-            sessions.push(client.open(&lease).await);
+            let session = client.open(&lease).await;
+            ids.push(client.id_of(&session).await);
+            sessions.push(session);
             clients.push(client);
         }
-        let mut scene = Self { server, clients, sessions };
+        let mut scene = Self { server, clients, sessions, ids };
         scene.take(0, "invoice:42", "W").await;
         for (at, mode) in [(1, "W"), (2, "R"), (3, "W")] {
             scene.wait(at, "invoice:42", mode).await;
@@ -95,7 +99,7 @@ const ROWS: &str = "document.querySelectorAll('main tbody tr').length";
 async fn people_see_who_holds_and_who_waits() {
     let mut scene = Scene::new(fresh()).await;
     scene.deadlock().await;
-    let (url, holder) = (scene.url(), scene.sessions[0].clone());
+    let (url, holder) = (scene.url(), scene.ids[0].clone());
     let browser = on_thread(move || {
         let mut browser = Browser::start();
         browser.screen(1280, 1000, false);
@@ -221,7 +225,7 @@ async fn an_operator_ends_a_session_and_takes_back_a_record() {
     let data = Data::Dir(dir.path().to_owned());
     let mut scene = Scene::new(Config { data, ..fresh() }).await;
     let secret = std::fs::read_to_string(dir.path().join("operator.secret")).expect("it is there");
-    let (url, session) = (scene.url(), scene.sessions[3].clone());
+    let (url, session) = (scene.url(), scene.ids[3].clone());
     let secret = secret.trim().to_owned();
     let seq = scene.take(2, "loose:1", "W").await;
     let mut browser = on_thread(move || {

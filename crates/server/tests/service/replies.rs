@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use lockspan_protocol::{Handoff, SessionId, ToNode, ToServer};
+use lockspan_protocol::{Handoff, Mode, Seq, SessionId, ToNode, ToServer};
 use lockspan_wire::{ErrorCode, Event, Value};
 
-use crate::client::{Client, fresh, number, start, until, word};
+use crate::client::{Client, acquire, fresh, number, record, release, start, until, word};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reply_that_waits_is_in_the_version_of_its_command() {
@@ -107,12 +107,57 @@ async fn whoever_listens_hears_that_a_session_is_open_although_a_command_asked()
     node.tell(session, &open).await;
     assert!(matches!(node.heard().await, ToNode::Opened { .. }));
     let again = ["LS.OPEN", "LEASE", "30000", "SESSION", "7", "EVENTS", "push"];
-    assert_eq!(number(&client.ask(&again).await, "session"), 7);
+    assert_eq!(word(&client.ask(&again).await, "session"), "7");
     assert!(matches!(node.heard().await, ToNode::Opened { .. }));
     let (replies, events) = client.settle().await;
     assert_eq!((replies, events), (vec![], vec![]), "the reply has said it");
     node.tell(session, &open).await;
     let opened = |event| matches!(event, Event::Node(ToNode::Opened { .. }));
     assert!(opened(client.event().await.1), "here it is an event");
+    server.stop().await;
+}
+
+/// Whoever listens for a session hears what other connections do to it; who does it has the reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_listens_hears_what_another_connection_ends() {
+    let server = start(fresh()).await;
+    let (mut node, mut client) = (Client::new(&server).await, Client::new(&server).await);
+    let mut listener = Client::new(&server).await;
+    let session = node.open_native_for(7, Duration::from_secs(30)).await;
+    node.tell(session, &acquire("a:1", Mode::Write, 1, 1)).await;
+    assert!(matches!(node.heard().await, ToNode::Granted { .. }));
+    listener.ask(&["LS.EVENTS", "7", "push"]).await;
+    let told = |name: &str, seq| (record(name), Seq(seq));
+    let released = |(record, seq)| Event::Released { record, seq };
+    let lost = |(record, seq)| ToNode::Lost { record, seq };
+
+    // A write that becomes a read is not what it was; a number that is over ends nothing.
+    let read = client.ask(&["LS.CONVERT", "7", "a:1", "1", "R"]).await;
+    assert_eq!(node.heard().await, lost(told("a:1", 1)));
+    assert_eq!(listener.event().await.1, released(told("a:1", 1)));
+    assert_eq!(client.ask(&["LS.RELEASE", "7", "a:1", "1"]).await, Value::Int(0));
+    let seq = number(&read, "seq");
+    client.ask(&["LS.RELEASE", "7", "a:1", &seq.to_string()]).await;
+    let seq = u64::try_from(seq).expect("a seq");
+    assert_eq!(node.heard().await, lost(told("a:1", seq)));
+    assert_eq!(listener.event().await.1, released(told("a:1", seq)));
+
+    // The node's own release is told to the listener alone.
+    node.tell(session, &acquire("a:2", Mode::Write, 50, 1)).await;
+    assert!(matches!(node.heard().await, ToNode::Granted { .. }));
+    assert!(matches!(listener.event().await.1, Event::Node(ToNode::Granted { .. })));
+    node.tell(session, &release("a:2", 50)).await;
+    assert_eq!(listener.event().await.1, released(told("a:2", 50)));
+    assert_eq!(node.settle().await, (vec![], vec![]));
+
+    // A close is told to all but who closes, once.
+    client.ask(&["LS.EVENTS", "7", "push"]).await;
+    assert_eq!(client.ask(&["LS.CLOSE", "7"]).await, Value::OK);
+    assert_eq!(node.heard().await, ToNode::NoSession);
+    assert_eq!(listener.event().await.1, Event::Node(ToNode::NoSession));
+    until("it is over", || server.stats().sessions == 0).await;
+    for client in [&mut node, &mut listener, &mut client] {
+        assert_eq!(client.settle().await, (vec![], vec![]));
+    }
     server.stop().await;
 }

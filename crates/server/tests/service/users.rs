@@ -60,6 +60,7 @@ const COMMANDS: &[&str] = &[
     "LS.OPEN",
     "LS.KEEP 1",
     "LS.CLOSE 1",
+    "LS.END s000000000001",
     "LS.EVENTS 1 none",
     "LS.ACQUIRE 1 doc:1 R",
     "LS.RELEASE 1 doc:1 1",
@@ -235,9 +236,19 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     let Value::Bulk(list) = bob.ask(&["CLIENT", "LIST"]).await else { panic!("text") };
     let list = String::from_utf8_lossy(&list).into_owned();
     assert!(list.contains("user=bob") && !list.contains("user=ann"), "{list}");
-    // Who may administer everything ends a session of somebody else.
-    assert_eq!(root.ask(&["LS.CLOSE", &anns]).await, Value::OK);
-    assert_eq!(ann.refused(&["LS.KEEP", &anns]).await.0, ErrorCode::NoSession);
+    // Who may administer everything ends a session of somebody else, by its public id; nobody frees
+    // what it holds at once, even with its number.
+    assert_eq!(root.refused(&["LS.CLOSE", &anns]).await, (ErrorCode::NoPerm, of_ann.clone()));
+    let id = ann.id_of(&anns).await;
+    let (code, why) = ann.refused(&["LS.END", &id]).await;
+    assert_eq!((code, &*why), (ErrorCode::NoPerm, "user ann may not admin everything"));
+    assert!(matches!(root.ask(&["LS.END", &id]).await, Value::Int(1..=30_000)));
+    let (code, why) = ann.refused(&["LS.KEEP", &anns]).await;
+    assert!(code == ErrorCode::Loading && why.contains("not extended any more"), "{why}");
+    let held = root.ask(&["LS.INSPECT", "doc:1"]).await;
+    assert_eq!(word(&held, "state"), "alone", "until its lease is over");
+    let (code, why) = root.refused(&["LS.END", "s000000000001"]).await;
+    assert_eq!((code, &why[..30]), (ErrorCode::NoSession, "there is no session s000000000"));
     server.stop().await;
 }
 

@@ -50,6 +50,8 @@ specs! {
         1..1, 0, "Extends a session's lease", parse::keep;
     "LS.CLOSE" "session",
         1..1, 0, "Ends a session and all that it holds", parse::close;
+    "LS.END" "id",
+        1..1, 0, "An operator ends a session by its public id: its lease is its last", parse::end;
     "LS.EVENTS" "session push|message|none",
         2..2, 0, "Tells this connection of a session's events", parse::events;
     "LS.ACQUIRE" "session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [OWNER n ...]",
@@ -79,8 +81,8 @@ specs! {
         0..0, 0, "Shows who waits for whom, and deadlocks that were refused", parse::waits;
     "LS.LOCKS" "[cursor] [MATCH pattern] [COUNT n]",
         0..5, 0, "Lists records that are held or waited for", parse::locks;
-    "LS.SESSIONS" "[AFTER session] [COUNT n]",
-        0..4, 0, "Lists the sessions by their ids", parse::sessions;
+    "LS.SESSIONS" "[AFTER id] [COUNT n]",
+        0..4, 0, "Lists the sessions by their public ids", parse::sessions;
     "LS.SLOTS" "",
         0..0, 0, "Lists the slots that are served, and in which epoch", parse::slots;
     "HELLO" "[2|3 [AUTH user password] [SETNAME name]]",

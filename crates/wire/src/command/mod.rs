@@ -16,6 +16,7 @@ use lockspan_protocol::{
 
 use crate::handle::{LockHandle, LockId};
 use crate::limits::Protocol;
+use crate::public::PublicId;
 
 pub use take::take_command;
 #[cfg(test)]
@@ -71,7 +72,7 @@ pub enum Command {
     Unsubscribe(Vec<Bytes>),
     /// `LS.OPEN [LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id]`.
     Open {
-        /// The id, or a new one below 2^53.
+        /// The secret number of the session, or a new one.
         session: Option<SessionId>,
         /// The lease, or the server's own choice.
         ttl: Option<Duration>,
@@ -230,13 +231,18 @@ pub enum Command {
         cursor: u64,
         /// About how many.
         count: usize,
-        /// Names to show, with `*` and `?`.
+        /// Names to show, with `*`, `?` and `[a-z]`.
         pattern: Option<Bytes>,
     },
-    /// `LS.SESSIONS [AFTER session] [COUNT n]`.
+    /// `LS.END id`: an operator's wish, so it takes the id that lists show.
+    End {
+        /// Which.
+        id: PublicId,
+    },
+    /// `LS.SESSIONS [AFTER id] [COUNT n]`.
     Sessions {
-        /// Only those with an id above this one.
-        after: Option<SessionId>,
+        /// Only those with a public id above this one.
+        after: Option<PublicId>,
         /// At most so many.
         count: usize,
     },

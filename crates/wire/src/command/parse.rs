@@ -47,6 +47,10 @@ pub(super) fn close(from: &mut Reader<'_>) -> Read {
     Ok(Command::Close { session: from.session("session")? })
 }
 
+pub(super) fn end(from: &mut Reader<'_>) -> Read {
+    Ok(Command::End { id: from.public("id")? })
+}
+
 pub(super) fn events(from: &mut Reader<'_>) -> Read {
     Ok(Command::Attach { session: from.session("session")?, events: events_word(from)? })
 }
@@ -233,7 +237,7 @@ pub(super) fn sessions(from: &mut Reader<'_>) -> Read {
     let (mut after, mut count) = (None, None);
     while let Some(option) = from.next() {
         match upper(option).as_str() {
-            "AFTER" => from.once("AFTER", &mut after, |from| from.session("session"))?,
+            "AFTER" => from.once("AFTER", &mut after, |from| from.public("id"))?,
             "COUNT" => from.once("COUNT", &mut count, count_word)?,
             _ => return Err(from.not("option", option, "one of AFTER, COUNT")),
         }

@@ -7,8 +7,8 @@ use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, Ticket, Token,
 };
 use lockspan_wire::{
-    ClientCommand, Command, CommandError, Events, LockHandle, LockId, Protocol, Secret, Wait,
-    WireLimits, put_command, take_command,
+    ClientCommand, Command, CommandError, Events, LockHandle, LockId, Protocol, PublicId, Secret,
+    Wait, WireLimits, put_command, take_command,
 };
 
 fn typed(line: &str) -> Result<Command, CommandError> {
@@ -111,6 +111,7 @@ fn every_command_is_understood() {
         ),
         ("LS.KEEP 1", Command::Keep { session: ONE }),
         ("LS.CLOSE 1", Command::Close { session: ONE }),
+        ("LS.END s00000000000F", Command::End { id: PublicId::of_hash(15 << 16) }),
         ("LS.EVENTS 1 message", Command::Attach { session: ONE, events: Events::Message }),
         ("LS.EVENTS 1 NONE", Command::Attach { session: ONE, events: Events::None }),
         ("LS.ACQUIRE 1 doc:1 W", acquire(Wait::No, None, false, vec![])),
@@ -211,8 +212,8 @@ fn every_command_is_understood() {
         ),
         ("LS.SESSIONS", Command::Sessions { after: None, count: 1000 }),
         (
-            "LS.SESSIONS AFTER 18446744073709551615 COUNT 7",
-            Command::Sessions { after: Some(SessionId(u64::MAX)), count: 7 },
+            "LS.SESSIONS AFTER sffffffffffff COUNT 7",
+            Command::Sessions { after: Some(PublicId::of_hash(u64::MAX)), count: 7 },
         ),
         ("LS.SLOTS", Command::Slots),
         ("CLUSTER slots", Command::ClusterSlots),
@@ -280,6 +281,18 @@ fn a_wrong_command_is_told_what_and_where() {
                 .into(),
         ),
         ("LS.KEEP x", format!("ERR LS.KEEP: session \"x\" at argument 1 is not {NUMBER}")),
+        (
+            "LS.KEEP s4f2a9c01b7e3",
+            "ERR LS.KEEP: session \"s4f2a9c01b7e3\" at argument 1 is a public id, as lists show \
+             it, and this needs the secret number that LS.OPEN returned to the session's owner"
+                .to_owned(),
+        ),
+        (
+            "LS.END 7",
+            "ERR LS.END: id \"7\" at argument 1 is not a public id such as s4f2a9c01b7e3, as \
+             LS.SESSIONS shows it"
+                .to_owned(),
+        ),
         ("LS.KEEP -1", format!("ERR LS.KEEP: session \"-1\" at argument 1 is not {NUMBER}")),
         ("LS.KEEP +1", format!("ERR LS.KEEP: session \"+1\" at argument 1 is not {NUMBER}")),
         (

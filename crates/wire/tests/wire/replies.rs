@@ -10,8 +10,8 @@ use lockspan_protocol::{
     AcquireRefusal, Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Refusal, Seq, SessionId,
     SessionRefusal, Term, Tick, Ticket, Token,
 };
-use lockspan_wire::reply::{self, Deadlock, SessionView};
-use lockspan_wire::{CommandError, Protocol, Value, put_value};
+use lockspan_wire::reply::{self, Deadlock, Recovery, SessionView};
+use lockspan_wire::{CommandError, Protocol, PublicId, Value, put_value};
 
 /// The reply's bytes, line ends as spaces.
 fn shown(value: &Value) -> String {
@@ -24,6 +24,11 @@ fn term(groups: GroupSet) -> Term {
     Term { groups, epoch: Epoch::new(3).unwrap() }
 }
 
+/// Public ids that a reader can follow.
+fn public(session: SessionId) -> PublicId {
+    PublicId::of_hash(session.0 << 16)
+}
+
 #[test]
 fn of_sessions() {
     let lease = Duration::from_secs(10);
@@ -31,25 +36,31 @@ fn of_sessions() {
     let odd: GroupSet = GroupSet::ALL.iter().filter(|group| group.0 % 2 == 1).collect();
     let halves = [term(odd), term(GroupSet::ALL.without(odd))];
     assert_eq!(
-        shown(&reply::opened(SessionId(7), lease, Handoff::Direct, &halves)),
-        "%5 $7 session :7 $8 lease-ms :10000 $7 handoff $6 direct $5 epoch :3 $5 terms *1 %2 \
-         $6 groups $5 0-255 $5 epoch :3 "
+        shown(&reply::opened(
+            (SessionId(7), public(SessionId(1))),
+            lease,
+            Handoff::Direct,
+            &halves
+        )),
+        "%6 $7 session $1 7 $2 id $13 s000000000001 $8 lease-ms :10000 $7 handoff $6 direct \
+         $5 epoch :3 $5 terms *1 %2 $6 groups $5 0-255 $5 epoch :3 "
     );
     assert_eq!(shown(&reply::kept(lease)), ":10000 ");
     let view = SessionView {
-        session: SessionId(u64::MAX),
+        session: public(SessionId(7)),
         lease,
         left: None,
         handoff: Handoff::Retry,
         connections: 2,
         records: 3,
+        recovers: true,
         ends: true,
         user: None,
     };
     assert_eq!(
         shown(&reply::sessions(&[view])),
-        "*1 %7 $7 session $20 18446744073709551615 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
-         $5 retry $11 connections :2 $7 records :3 $4 ends :1 "
+        "*1 %8 $7 session $13 s000000000007 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
+         $5 retry $11 connections :2 $7 records :3 $8 recovers :1 $4 ends :1 "
     );
 }
 
@@ -104,22 +115,37 @@ fn of_records() {
     let (slot, group) = (doc.slot().number(), doc.group().0);
     let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
     let record = format!(
-        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session :7 $3 seq :5 $4 mode $1 W $5 token \
-         :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 $7 session :8 $3 seq :1 $4 mode $1 R \
-         $6 ticket :9 $6 age-ms :3 "
+        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session $13 s000000000007 $3 seq :5 \
+         $4 mode $1 W $5 token :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 \
+         $7 session $13 s000000000008 $3 seq :1 $4 mode $1 R $6 ticket :9 $6 age-ms :3 "
     );
-    assert_eq!(shown(&reply::record(&view, now)), record);
+    assert_eq!(shown(&reply::record(&view, &public, now)), record);
     assert_eq!(
-        shown(&reply::locks(17, std::slice::from_ref(&view), now)),
+        shown(&reply::locks(17, std::slice::from_ref(&view), &public, now)),
         format!("*2 $2 17 *1 {record}")
     );
     let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
     let more = "$12 more-holders :3 $12 more-waiters :4 ";
-    assert_eq!(shown(&reply::record(&cut, now)), record.replacen("%6 ", "%8 ", 1) + more);
+    assert_eq!(shown(&reply::record(&cut, &public, now)), record.replacen("%6 ", "%8 ", 1) + more);
     assert_eq!(
-        shown(&reply::free_record(&doc)),
+        shown(&reply::unknown_record(&doc, false)),
         format!("{begin}$4 free $7 holders *0 $7 waiters *0 ")
     );
+}
+
+#[test]
+fn of_a_recovery() {
+    let doc = Record::parse(b"doc:1").unwrap();
+    let left = Duration::from_millis(1500);
+    let some = vec![public(SessionId(7))];
+    let recovery = Recovery { sessions: 1, some, unknown: false, left };
+    let told =
+        "%4 $8 sessions :1 $9 waits-for *1 $13 s000000000007 $7 unknown :0 $7 left-ms :1500 ";
+    let record = shown(&reply::recovering(reply::unknown_record(&doc, true), &recovery));
+    assert!(record.contains("$5 state $10 recovering "), "{record}");
+    assert!(record.ends_with(&format!("$8 recovery {told}")), "{record}");
+    let locks = reply::locks(0, &[], &public, Tick::ZERO);
+    assert_eq!(shown(&reply::recovering(locks, &recovery)), format!("*3 $1 0 *0 {told}"));
 }
 
 #[test]
@@ -129,7 +155,7 @@ fn of_what_happened() {
     let time = Duration::from_millis(7);
     let shown_of = |what| {
         let it = Happening { at: Tick(1000), record: doc.clone(), session: SessionId(7), what };
-        let text = shown(&reply::history(&[it], Tick(5000)));
+        let text = shown(&reply::history(&[it], &public, Tick(5000)));
         text.split_once("$4 what ").unwrap().1.to_owned()
     };
     for (what, expected) in [
@@ -158,10 +184,10 @@ fn of_what_happened() {
     };
     let known = OwnersView { session: SessionId(8), record: doc, waits: true, owners };
     assert_eq!(
-        shown(&reply::waits(&[], &[known], &[deadlock], Tick(5000))),
-        "%3 $7 records *0 $6 owners *1 %4 $7 session :8 $6 record $5 doc:1 $5 waits :1 $6 owners \
-         *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session :7 $6 record $5 doc:1 $6 owners *2 :1 \
-         :2 "
+        shown(&reply::waits(&[], &[known], &[deadlock], &public, Tick(5000))),
+        "%3 $7 records *0 $6 owners *1 %4 $7 session $13 s000000000008 $6 record $5 doc:1 \
+         $5 waits :1 $6 owners *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session \
+         $13 s000000000007 $6 record $5 doc:1 $6 owners *2 :1 :2 "
     );
 }
 

@@ -104,6 +104,12 @@ impl LockTable {
         self.any_grace()
     }
 
+    /// Whether the group waits for re-assertions, so that nobody knows yet who holds its records.
+    #[must_use]
+    pub fn recovers_group(&self, group: Group) -> bool {
+        self.served(group).is_ok_and(|key| self.terms[key].grace.is_some())
+    }
+
     /// The state of one record.
     #[must_use]
     pub fn state(&self, record: &Record) -> RecordState {

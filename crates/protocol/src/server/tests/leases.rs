@@ -132,7 +132,7 @@ fn a_session_that_is_to_end_keeps_what_it_has_until_its_lease_is_over() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Write, 1);
     s.hold_stores = true;
-    assert_eq!(s.input(Input::Retire { session: A }), [""; 0]);
+    assert_eq!(s.input(Input::Retire { session: A }), ["A no session"], "it is told at once");
     let marks = s.stores.iter().filter(|(_, what)| {
         let Store::Session { session, last, .. } = what else { return false };
         (*session, *last) == (A, true)
@@ -145,7 +145,11 @@ fn a_session_that_is_to_end_keeps_what_it_has_until_its_lease_is_over() {
     s.wait(TTL / 2);
     assert_eq!(s.keep_alive(A, 1), [""; 0], "it is not renewed");
     assert_eq!(s.keep_alive(B, 1), ["B alive 1"]);
-    assert_eq!(s.acquire(A, "y", Write, 2), ["A granted r:y #2 write 1.1"], "but it lives");
+    assert_eq!(
+        s.acquire(A, "y", Write, 2),
+        ["A granted r:y #2 write 1.1"],
+        "a late message counts"
+    );
     s.acquire(B, "x", Write, 1);
     let said = s.wait(TTL / 2);
     assert!(said.contains(&"B granted r:x #1 write 1.2".to_owned()), "{said:?}");

@@ -105,7 +105,7 @@ const Page = {
   },
 
   link(is, text) {
-    if ($('#link').dataset.is === is) return;
+    if ($('#link').dataset.is === is && $('#link-text').textContent === text) return;
     $('#link').dataset.is = is;
     $('#link-text').textContent = text;
   },
@@ -117,10 +117,19 @@ const Page = {
     this.ahead = last.now - performance.now();
     tiles(last);
     plots(this.samples);
-    if (last.recovering) this.link('waiting', 'recovering: nothing is granted yet');
+    if (last.recovering) this.link('waiting', recovering(last.recovery));
     else if (this.stream?.readyState === EventSource.OPEN) this.link('live', 'live');
   },
 };
+
+// For whom a restarted server waits, and for how long at most.
+function recovering(it) {
+  if (!it) return 'recovering: nothing is granted yet';
+  const named = it.some.slice(0, 3).map(one => [one.session, ...one.names].join(' '));
+  if (it.sessions > named.length) named.push(`${it.sessions - named.length} more`);
+  if (it.unknown) named.push('sessions of an earlier run');
+  return `recovering: waiting for ${named.join(', ')}, at most ${Math.ceil(it.left / 1000)} s more`;
+}
 
 const SECONDS = 300;
 

@@ -212,7 +212,7 @@ const Views = {
     const list = table('Its records', ['Record', 'It', 'Mode', 'Token', 'For', 'Asked to give it up']);
     let claimed = 0;
     button.onclick = () => confirmed(`End session ${id}?`,
-      `Its lease is renewed no more. What it has (${count(claimed)} records) goes to others when its client says that it is done, or when the lease is over; until then the client may use it. This can't be undone.`,
+      `Its lease is renewed no more, and its client is told so at once. What it has (${count(claimed)} records) goes to others when the client says that it is done, or when the lease is over. This can't be undone.`,
       'End session', async () => {
         const { left: millis } = await post('/api/end-session', { session: id });
         Page.say(`The session ends within ${span(millis / 1000)}`);

@@ -1,0 +1,134 @@
+//! The time after a restart in which sessions re-assert what they held: whom the server waits for,
+//! and how long at most. The log has a line at its beginning and one at its end.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use lockspan_protocol::{Record, SessionId, Tick};
+use lockspan_wire::PublicId;
+use lockspan_wire::reply::Recovery;
+
+use super::Service;
+use super::desk::Desk;
+use crate::clock;
+
+/// Sessions that are named; of more only the number is told.
+const NAMED: usize = 16;
+
+/// A recovery that is under way.
+#[derive(Debug)]
+pub(super) struct Recovers {
+    since: Tick,
+    /// How many sessions were waited for when it began.
+    listed: usize,
+    /// Those that have not come back yet.
+    missing: BTreeSet<SessionId>,
+}
+
+impl Recovers {
+    /// The session has told all that it had, or was closed by its owner.
+    pub(super) fn is_back(&mut self, session: SessionId) {
+        self.missing.remove(&session);
+    }
+}
+
+impl Service {
+    /// Notices the beginning and the end of a recovery. Called whenever the registry has changed.
+    pub(super) fn watch_recovery(&self, desk: &mut Desk, now: Tick) {
+        if !self.recovers.load(Ordering::Relaxed) {
+            return;
+        }
+        let left = desk.registry.unrecovered();
+        self.recovers.store(left > 0, Ordering::Release);
+        match desk.recovers.take() {
+            Some(over) if left == 0 => self.log_end(now, &over),
+            Some(under_way) => desk.recovers = Some(under_way),
+            None if left == 0 => {}
+            None => {
+                let all = desk.registry.recovering_sessions().map(|(id, _)| id);
+                let missing: BTreeSet<_> = all.filter(|&id| !desk.is_phantom(id)).collect();
+                let listed = missing.len();
+                desk.recovers = Some(Recovers { since: now, listed, missing });
+                if let Some(told) = self.recovery_of(desk, now) {
+                    tracing::info!(
+                        "recovering: waiting for {} to tell what they held, at most {:.1?}; until \
+                         then nothing is granted that they may hold",
+                        whom(&told),
+                        told.left
+                    );
+                }
+            }
+        }
+    }
+
+    fn log_end(&self, now: Tick, over: &Recovers) {
+        let took = now.since(over.since);
+        let missing: Vec<_> = over.missing.iter().map(|id| self.public(*id)).collect();
+        let (back, listed) = (over.listed - over.missing.len(), over.listed);
+        if missing.is_empty() {
+            tracing::info!("recovered after {took:.1?}: {back} of {listed} sessions came back");
+        } else {
+            tracing::warn!(
+                "recovered after {took:.1?}: {back} of {listed} sessions came back; the leases of \
+                 these are over, and what they held is free: {}",
+                named(&missing, missing.len())
+            );
+        }
+    }
+
+    /// Whom the server waits for after a restart, if it does.
+    pub(crate) fn recovery(&self) -> Option<Recovery> {
+        if !self.recovers.load(Ordering::Acquire) {
+            return None;
+        }
+        self.recovery_of(&crate::lock(&self.desk), clock::now())
+    }
+
+    fn recovery_of(&self, desk: &Desk, now: Tick) -> Option<Recovery> {
+        let mut sessions = desk.registry.recovering_sessions();
+        let mut told =
+            Recovery { sessions: 0, some: Vec::new(), unknown: false, left: Duration::ZERO };
+        for (id, until) in sessions.by_ref() {
+            told.left = told.left.max(until.since(now));
+            if desk.is_phantom(id) {
+                told.unknown = true;
+                continue;
+            }
+            told.sessions += 1;
+            if told.some.len() < NAMED {
+                told.some.push(self.public(id));
+            }
+        }
+        (told.sessions > 0 || told.unknown).then_some(told)
+    }
+
+    /// Whether it is not known yet who holds the record.
+    pub(crate) fn recovers(&self, record: &Record) -> bool {
+        let shard = &self.shards[self.shard_of(record.group())];
+        self.epoch_of(record).is_none() || crate::lock(shard).table.recovers_group(record.group())
+    }
+}
+
+/// Whom a recovery waits for, for people.
+fn whom(recovery: &Recovery) -> String {
+    let sessions = match recovery.sessions {
+        0 => String::new(),
+        1 => format!("1 session ({})", named(&recovery.some, 1)),
+        many => format!("{many} sessions ({})", named(&recovery.some, many)),
+    };
+    match (recovery.unknown, recovery.sessions) {
+        (false, _) => sessions,
+        (true, 0) => "sessions of an earlier run, of which nothing is known,".to_owned(),
+        (true, _) => format!("{sessions} and others, of which nothing is known,"),
+    }
+}
+
+/// Some of so many ids.
+fn named(some: &[PublicId], all: usize) -> String {
+    let mut text: Vec<_> = some.iter().take(NAMED).map(PublicId::to_string).collect();
+    if all > text.len() {
+        text.push(format!("{} more", all - text.len()));
+    }
+    text.join(", ")
+}
