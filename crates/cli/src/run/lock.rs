@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard};
+use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
 
 use rustix::process::Signal;
 
+use super::guardian::now;
 use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
 use crate::login;
+use crate::service;
 use crate::values::Span;
 
 /// A lock that is held.
@@ -33,7 +35,7 @@ pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Loc
     let options = login::options().lease(args.lease).name("lockspan run").caching(false);
     tokio::select! {
         locks = options.connect(url) => locks.map_err(|bad| {
-            Failure::new(exit::UNAVAILABLE, format!("can't connect: {bad}"))
+            Failure::new(exit::UNAVAILABLE, format!("can't connect to {}: {bad}", shown_url(url)))
         }),
         signal = signals.next_end() => Err(ended(args, signal)),
     }
@@ -61,7 +63,8 @@ pub(crate) async fn acquire(
 }
 
 fn ended(args: &RunArgs, signal: Signal) -> Failure {
-    let text = format!("ended by a signal before {} was granted", args.record);
+    let at = shown_url(&args.service.url);
+    let text = format!("ended by a signal before {} was granted at {at}", args.record);
     Failure::new(exit::of_signal(signal.as_raw()), text)
 }
 
@@ -77,7 +80,8 @@ async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
     guard.map_err(|bad| match bad {
         LockError::Timeout => not_granted(args),
         bad => {
-            let text = format!("{} was not granted: {bad}", args.record);
+            let at = service::name(&args.service.url);
+            let text = format!("{} was not granted at {at}: {bad}", args.record);
             Failure::new(exit::UNAVAILABLE, text)
         }
     })
@@ -87,9 +91,10 @@ async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
 const ONCE: Duration = Duration::from_millis(100);
 
 fn not_granted(args: &RunArgs) -> Failure {
+    let at = service::name(&args.service.url);
     let text = match args.wait {
-        Some(Duration::ZERO) | None => format!("{} is locked", args.record),
-        Some(wait) => format!("{} was not granted within {}", args.record, Span(wait)),
+        Some(Duration::ZERO) | None => format!("{} is locked at {at}", args.record),
+        Some(wait) => format!("{} was not granted within {} at {at}", args.record, Span(wait)),
     };
     Failure::new(args.conflict_code, text)
 }
@@ -104,12 +109,23 @@ impl Held {
         .number()
     }
 
-    /// For how long the lock is surely ours.
-    pub(crate) fn left(&self) -> Duration {
-        match &self.guard {
+    /// Until when the lock is surely ours, by `CLOCK_BOOTTIME`, and how long that is.
+    ///
+    /// The clock is read first: if we are stopped after it, the end seems to be earlier than it is,
+    /// never later.
+    pub(crate) fn until(&self) -> (Duration, Duration) {
+        let now = now();
+        crate::hook::stop_at("before-until");
+        let left = match &self.guard {
             Guard::Read(guard) => guard.valid_for(),
             Guard::Write(guard) => guard.valid_for(),
-        }
+        };
+        (now + left, left)
+    }
+
+    /// How another process can end the session.
+    pub(crate) fn last_will(&self) -> Option<Vec<u8>> {
+        self.locks.last_will()
     }
 
     /// Whether the lock is still ours.

@@ -158,6 +158,25 @@ pub(crate) fn runs(pid: i32) -> bool {
     !matches!(state, None | Some("Z" | "X"))
 }
 
+/// The guardian that a supervisor has started.
+pub(crate) fn guardian_of(supervisor: Pid) -> Pid {
+    let is_it = |pid: i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        let is_child = parent == Some(&supervisor.as_raw_pid().to_string());
+        is_child && command.split(|byte| *byte == 0).any(|word| word == b"__guard")
+    };
+    let mut found = None;
+    wait_until("there is a guardian", || {
+        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        found = pids.find(|pid| is_it(*pid));
+        found.is_some()
+    });
+    Pid::from_raw(found.unwrap()).unwrap()
+}
+
 /// A process that the test did not start itself, ended with it.
 #[derive(Debug)]
 pub(crate) struct Stray(pub(crate) i32);
