@@ -21,11 +21,13 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     log::start(&settings);
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
     let (is_local, takes_place) = (settings.local, settings.takes_place());
+    // That is how clients start it.
+    let quietly = is_local && settings.listen.is_empty();
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
     let mut config = settings.into_config().map_err(bad)?;
     let is_there = |at: &Address| matches!((at, local::socket()), (Address::Unix(at), Ok(there)) if *at == there);
     let place = match takes_place && config.listen.iter().any(is_there) {
-        true => Some(Place::take(is_local)?),
+        true => Some(Place::take(quietly)?),
         false => None,
     };
     config.lost = place.as_ref().and_then(Place::lost);
@@ -66,7 +68,7 @@ async fn serve(
         let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
         Failure::new(code, format!("can't start: {bad}"))
     })?;
-    greet(server.addresses(), &data, has_tls);
+    greet(server.addresses(), &data, has_tls, place.is_some());
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
     }
@@ -112,14 +114,15 @@ fn leave(place: Option<&Place>, server: &Server) {
 }
 
 /// The first line: where it listens, where data is, and how to try it.
-fn greet(addresses: &[Address], data: &Data, has_tls: bool) {
+fn greet(addresses: &[Address], data: &Data, has_tls: bool, is_local: bool) {
     let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let data = match data {
         Data::Dir(dir) => dir.display().to_string(),
         Data::None { .. } => "none".to_owned(),
     };
     let attempt = addresses.first().map(|at| how_to_try(at, has_tls)).unwrap_or_default();
-    info!("listening on {}; data in {data}; try: {attempt}", listen.join(", "));
+    let local = if is_local { "" } else { ". Commands without a URL use local:, another service" };
+    info!("listening on {}; data in {data}; try: {attempt}{local}", listen.join(", "));
 }
 
 fn how_to_try(address: &Address, has_tls: bool) -> String {

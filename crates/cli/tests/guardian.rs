@@ -119,23 +119,44 @@ fn run_l10_a_run_that_is_killed_while_it_waits_leaves_the_line() {
     wait_until("it has left the line", || !waits());
 }
 
-/// As long as a process of the group is left, the session goes on: here one that nobody can kill
-/// because it is stopped in the kernel is played by a guardian that is stopped before it kills.
+/// As long as a process of the group is left, the session goes on. The guardian is stopped before
+/// it kills.
 #[test]
 fn run_l11_the_session_is_not_ended_before_the_group_is_gone() {
     let service = Service::start();
     let words = ["--lease", "60s", "stays:1"];
-    let mut run = Process::start(&mut service.run(&words, "echo $$; sleep 1000"));
+    let place = "guardian-before-kill";
+    let mut run =
+        Process::start(&mut run_that_stops(&service, place, &words, "echo $$; sleep 999"));
     let child = Stray(run.number());
     let guardian = guardian_of(run.pid());
-    kill_process(guardian, Signal::STOP).unwrap();
     run.signal(Signal::KILL);
     run.end();
+    wait_until("the guardian has stopped", || is_stopped(guardian));
     let mut next = Process::start(&mut service.run(&["--wait", "500ms", "stays:1"], "true"));
     assert_eq!(next.code(), 75, "the command lives, so nobody else has the record");
     assert!(runs(child.0));
     kill_process(guardian, Signal::CONT).unwrap();
     let mut next = Process::start(&mut service.run(&["stays:1"], "echo in"));
+    next.line_with("in");
+    assert!(!runs(child.0));
+}
+
+/// A guardian that is stopped when its supervisor dies gets SIGHUP of the system, and goes on.
+#[test]
+fn run_l11_a_stopped_guardian_outlives_its_supervisor() {
+    let service = Service::start();
+    let words = ["--lease", "60s", "hangup:1"];
+    let mut run = Process::start(&mut service.run(&words, "echo $$; sleep 999"));
+    let child = Stray(run.number());
+    let guardian = guardian_of(run.pid());
+    for signal in [Signal::TERM, Signal::INT, Signal::STOP] {
+        kill_process(guardian, signal).unwrap();
+    }
+    wait_until("the guardian has stopped", || is_stopped(guardian));
+    run.signal(Signal::KILL);
+    run.end();
+    let mut next = Process::start(&mut service.run(&["hangup:1"], "echo in"));
     next.line_with("in");
     assert!(!runs(child.0));
 }

@@ -31,6 +31,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
+use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -41,6 +42,7 @@ use rustix::time::{
 
 use super::gate::Gate;
 use super::group::is_gone;
+use crate::hook;
 use crate::resp::Connection;
 
 /// The first argument of a guardian.
@@ -196,6 +198,7 @@ impl Watch {
 
     /// The supervisor is dead.
     fn succeed(&self) {
+        hook::stop_at("guardian-before-kill");
         self.kill();
         let (Some(group), Some(url), Some(will)) = (self.group, &self.url, &self.will) else {
             return;
@@ -225,6 +228,9 @@ fn from_hex(hex: &str) -> Option<Vec<u8>> {
 /// The guardian's whole life.
 pub(crate) fn main() -> ExitCode {
     let _ = rustix::thread::set_name(c"lockspan-guard");
+    // Only SIGKILL ends it before its time. The system itself sends SIGHUP to one that is stopped
+    // when the supervisor dies, which is when it is needed.
+    let _ = SigSet::all().thread_block();
     let mut watch = Watch::default();
     // Without an alarm it can't do its work: the gate stays shut then.
     match Alarm::new() {

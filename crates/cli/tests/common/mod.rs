@@ -236,3 +236,75 @@ impl Service {
         String::from_utf8(output.stdout).expect("it prints text")
     }
 }
+
+/// A user database with a home for the user who runs the test, so that `local:` is not theirs. Its
+/// service ends with it.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let home = dir.path().join("home");
+        fs::create_dir(&home).expect("a home");
+        let user = rustix::process::geteuid().as_raw();
+        let entry = format!("me:x:{user}:{user}::{}:/bin/sh\n", home.display());
+        fs::write(dir.path().join("passwd"), entry).expect("a user database");
+        Self { dir }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The binary at home here.
+    pub(crate) fn lockspan(&self) -> Command {
+        let mut command = lockspan();
+        command.env("LOCKSPAN_TEST_PASSWD", self.dir.path().join("passwd"));
+        command.env("LOCKSPAN_BIN", env!("CARGO_BIN_EXE_lockspan"));
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("XDG_STATE_HOME");
+        command
+    }
+
+    /// `lockspan run` without a URL.
+    pub(crate) fn run(&self, words: &[&str], script: &str) -> Command {
+        let mut command = self.lockspan();
+        command.arg("run").args(words).args(["--", "sh", "-c", script]).stdin(Stdio::null());
+        command
+    }
+
+    /// Where the service is. There is one as soon as it was started once.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let above = self.dir.path().join("home/.local/state/lockspan");
+        let all = fs::read_dir(&above).into_iter().flatten().filter_map(Result::ok);
+        let folder = all.map(|entry| entry.path()).find(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("local-"))
+        });
+        folder.unwrap_or_else(|| above.join("local-none"))
+    }
+
+    /// The process of the service, if one listens.
+    pub(crate) fn service(&self) -> Option<Pid> {
+        let socket = self.folder().join("lock.sock");
+        let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+        rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
+    }
+
+    /// Ends the service, and waits until it has.
+    pub(crate) fn end(&self, signal: Signal) {
+        if let Some(service) = self.service() {
+            let _ = kill_process(service, signal);
+            wait_until("the service has ended", || !runs(service.as_raw_pid()));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(service) = self.service() {
+            let _ = kill_process(service, Signal::KILL);
+        }
+    }
+}
