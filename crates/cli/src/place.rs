@@ -146,7 +146,8 @@ fn claim(quietly: bool) -> Result<Claim, Failure> {
             let text = format!("process {process} is this user's service already");
             return Err(Failure::new(TAKEN, text));
         }
-        if !is_started_by_client(process) || Instant::now() > late {
+        let makes_room = asked == Some(process) || is_started_by_client(process);
+        if !makes_room || Instant::now() > late {
             let text = format!(
                 "process {process} is the service behind local: already, so this one can't be: \
                  commands without a URL would not find it. End that one (kill {process}; locks are \

@@ -197,8 +197,8 @@ impl Watch {
     }
 
     /// The supervisor is dead.
-    fn succeed(&self) {
-        hook::stop_at("guardian-before-kill");
+    fn succeed(&self, parent: Option<Pid>) {
+        hook::stop_without_parent_at("guardian-before-kill", parent);
         self.kill();
         let (Some(group), Some(url), Some(will)) = (self.group, &self.url, &self.will) else {
             return;
@@ -231,11 +231,11 @@ pub(crate) fn main() -> ExitCode {
     // Only SIGKILL ends it before its time. The system itself sends SIGHUP to one that is stopped
     // when the supervisor dies, which is when it is needed.
     let _ = SigSet::all().thread_block();
-    let mut watch = Watch::default();
+    let (mut watch, parent) = (Watch::default(), rustix::process::getppid());
     // Without an alarm it can't do its work: the gate stays shut then.
     match Alarm::new() {
         Ok(alarm) if watch_over(&mut watch, &alarm).is_ok() && watch.bye => {}
-        _ => watch.succeed(),
+        _ => watch.succeed(parent),
     }
     ExitCode::SUCCESS
 }
