@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockspan_client::local::{self, Claim, TAKEN, Taken};
+use lockspan_client::local::{self, Claim, Process, TAKEN, Taken};
 use lockspan_server::{LostData, Server};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -143,21 +143,21 @@ fn claim(quietly: bool) -> Result<Claim, Failure> {
             Err(taken) => taken,
         };
         if quietly {
-            let text = format!("process {process} is this user's service already");
+            let text = format!("{process} is this user's service already");
             return Err(Failure::new(TAKEN, text));
         }
         let makes_room = asked == Some(process) || is_started_by_client(process);
         if !makes_room || Instant::now() > late {
             let text = format!(
-                "process {process} is the service behind local: already, so this one can't be: \
-                 commands without a URL would not find it. End that one (kill {process}; locks are \
-                 kept over it), or name where this one is to be: --listen, --data-dir"
+                "{process} is the service behind local: already, so this one can't be: commands \
+                 without a URL would not find it. End that one, over which locks are kept, or say \
+                 where this one is to be: --listen, --data-dir"
             );
             return Err(Failure::new(CONFIG, text));
         }
         if asked != Some(process) {
-            tracing::info!("taking over from process {process}, which a client has started");
-            if let Some(pid) = Pid::from_raw(process) {
+            tracing::info!("taking over from {process}, which a client has started");
+            if let Some(pid) = process.number.and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::TERM);
             }
             asked = Some(process);
@@ -167,7 +167,8 @@ fn claim(quietly: bool) -> Result<Claim, Failure> {
 }
 
 /// Whether a service was started with `--local` alone, as clients do.
-fn is_started_by_client(process: i32) -> bool {
+fn is_started_by_client(process: Process) -> bool {
+    let Some(process) = process.number else { return false };
     let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let mut words = words.split(|byte| *byte == 0).skip(1);
     words.next() == Some(b"serve") && words.next() == Some(b"--local") && {

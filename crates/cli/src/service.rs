@@ -9,7 +9,7 @@ pub(crate) fn name(url: &str) -> String {
     }
     match local::socket() {
         Ok(socket) => match local::process(&socket) {
-            Some(process) => format!("{url} ({}, process {process})", socket.display()),
+            Some(process) => format!("{url} ({}, {process})", socket.display()),
             None => format!("{url} ({})", socket.display()),
         },
         Err(_) => url.to_owned(),

@@ -189,7 +189,7 @@ fn local_l7_serve_and_run_meet() {
     let (code, text) = code_of(&mut home.run(&["-v", "meet:2"], "true"));
     let process = server.pid().as_raw_pid();
     assert_eq!(code, 0);
-    assert!(text.contains(&format!("the service is local: (")), "{text}");
+    assert!(text.contains("the service is local: ("), "{text}");
     assert!(text.contains(&format!("process {process})")), "{text}");
     let shown = home.lockspan().arg("locks").output().unwrap();
     assert!(String::from_utf8(shown.stdout).unwrap().contains("meet:1"));

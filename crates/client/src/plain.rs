@@ -72,7 +72,7 @@ fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
         (Address::Unix(path), _) => {
             let stream = UnixStream::connect(path)?;
             if dial.is_local {
-                local::check_peer(&stream)?;
+                local::check_blocking(&stream)?;
             }
             stream.set_read_timeout(Some(patience))?;
             stream.set_write_timeout(Some(patience))?;

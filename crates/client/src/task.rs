@@ -133,7 +133,7 @@ impl Dial {
         let connected = timeout(PATIENCE, connecting).await;
         let stream = connected.map_err(late).flatten().map_err(failed)?;
         if let (true, Stream::Unix(stream)) = (self.is_local, &stream) {
-            local::check_peer(stream).map_err(failed)?;
+            local::check_peer(stream.peer_cred()).map_err(failed)?;
         }
         let words = self.hello_words()?;
         let hello = timeout(PATIENCE, self.hello(&stream, &words)).await;

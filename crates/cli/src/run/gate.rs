@@ -196,7 +196,7 @@ impl Read for Receiver<'_> {
         };
         for message in rights.drain() {
             if let RecvAncillaryMessage::ScmRights(mut files) = message {
-                *self.input = files.next().or(self.input.take());
+                *self.input = files.next().or_else(|| self.input.take());
             }
         }
         Ok(received.bytes)

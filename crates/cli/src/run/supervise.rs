@@ -95,7 +95,8 @@ impl Watch<'_> {
         if lost || left.is_zero() {
             // First the deed, then the word: that may have to wait for somebody to read it.
             self.tell(Signal::KILL);
-            if !std::mem::replace(&mut self.asked_to_end, true) {
+            let was_asked = std::mem::replace(&mut self.asked_to_end, true);
+            if !was_asked && self.gate.stage() != Stage::Waits {
                 exit::say("the lock is lost; killing the command");
             }
             return self.lease;

@@ -11,12 +11,10 @@
 //! namespace see other names.
 
 use std::io;
-use std::os::fd::AsFd as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
-use rustix::net::sockopt::socket_peercred;
-
+use super::Process;
 use super::place::{hash, test_passwd};
 
 /// How many names there are for one user.
@@ -31,8 +29,8 @@ pub struct Claim {
 /// Another process of this user has the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Its number.
-    pub process: i32,
+    /// Which.
+    pub process: Process,
 }
 
 impl Claim {
@@ -62,7 +60,7 @@ impl Claim {
     }
 
     /// The process that has it.
-    pub(crate) fn holder() -> Option<i32> {
+    pub(crate) fn holder() -> Option<Process> {
         (0..NAMES).find_map(holder)
     }
 
@@ -78,10 +76,10 @@ impl Claim {
 }
 
 /// The process of this user that has this name.
-fn holder(number: usize) -> Option<i32> {
+fn holder(number: usize) -> Option<Process> {
     let stream = UnixStream::connect_addr(&address(number).ok()?).ok()?;
-    let peer = socket_peercred(stream.as_fd()).ok()?;
-    (peer.uid == rustix::process::geteuid()).then(|| peer.pid.as_raw_pid())
+    let peer = super::peer(&stream).ok()?;
+    (peer.uid() == rustix::process::geteuid().as_raw()).then(|| Process::of(&peer))
 }
 
 fn address(number: usize) -> io::Result<SocketAddr> {

@@ -14,9 +14,9 @@ mod claim;
 mod older;
 mod place;
 
+use std::fmt;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_tls::Stream;
-use rustix::net::sockopt::socket_peercred;
+use tokio::net::unix::UCred;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 
@@ -61,10 +61,50 @@ fn error(what: String) -> ConnectError {
 
 /// The process that listens on this socket, if somebody does.
 #[must_use]
-pub fn process(socket: &Path) -> Option<i32> {
+pub fn process(socket: &Path) -> Option<Process> {
     let stream = UnixStream::connect(socket).ok()?;
-    let peer = socket_peercred(&stream).ok()?;
-    Some(peer.pid.as_raw_pid())
+    Some(Process::of(&peer(&stream).ok()?))
+}
+
+/// A process as messages name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its number; `None` if it is in another namespace, such as a container, and has none here.
+    pub number: Option<i32>,
+}
+
+impl Process {
+    fn of(peer: &UCred) -> Self {
+        Self { number: peer.pid().filter(|number| *number > 0) }
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            Some(number) => write!(f, "process {number}"),
+            None => f.write_str("a process of another container or namespace"),
+        }
+    }
+}
+
+/// Who is on the other side, as the kernel says. By way of tokio: `rustix` has no number for a
+/// process of another namespace.
+fn peer(stream: &UnixStream) -> io::Result<UCred> {
+    let copy = stream.try_clone()?;
+    // The copy and the stream have this in common.
+    copy.set_nonblocking(true)?;
+    let ask = |copy| tokio::net::UnixStream::from_std(copy)?.peer_cred();
+    let found = match tokio::runtime::Handle::try_current() {
+        Ok(_) => ask(copy),
+        Err(_) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+            let _entered = runtime.enter();
+            ask(copy)
+        }
+    };
+    stream.set_nonblocking(false)?;
+    found
 }
 
 /// Connects to the service of this user, and starts it if it does not run.
@@ -120,21 +160,26 @@ fn is_busy(why: &ConnectError) -> bool {
     source.kind() == io::ErrorKind::WouldBlock
 }
 
+/// The same for a connection that waits.
+pub(crate) fn check_blocking(stream: &UnixStream) -> io::Result<()> {
+    check_peer(peer(stream))
+}
+
 /// A service that runs as somebody else is not ours.
-pub(crate) fn check_peer(stream: impl AsFd) -> io::Result<()> {
-    let (peer, own) = (socket_peercred(stream)?.uid, rustix::process::geteuid());
+pub(crate) fn check_peer(peer: io::Result<UCred>) -> io::Result<()> {
+    let (peer, own) = (peer?.uid(), rustix::process::geteuid().as_raw());
     if peer == own {
         return Ok(());
     }
-    let text = format!("it runs as user {}, and we are user {}", peer.as_raw(), own.as_raw());
+    let text = format!("it runs as user {peer}, and we are user {own}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn unanswered(why: &ConnectError) -> ConnectError {
     let running = match Claim::holder() {
         Some(process) => format!(
-            " Process {process} is this user's service; its files may have been deleted: end it \
-             (kill {process}), which keeps no lock that anybody still renews"
+            " This user's service is {process}, and can't be reached: its files may have been \
+             deleted, or are not to be seen from here. End it, or name a service by its URL"
         ),
         None => String::new(),
     };
