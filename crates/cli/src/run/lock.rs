@@ -5,6 +5,7 @@ use std::time::Duration;
 use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
 
 use rustix::process::Signal;
+use tokio::time::sleep;
 
 use super::guardian::now;
 use super::signals::Signals;
@@ -70,27 +71,30 @@ fn ended(args: &RunArgs, signal: Signal) -> Failure {
 
 async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
     let record = locks.named(&args.record);
-    let wait = args.wait.map(|wait| if wait.is_zero() { ONCE } else { wait });
-    let guard = match (args.read, wait) {
-        (true, None) => record.read_owned().await.map(Guard::Read),
-        (true, Some(wait)) => record.read_owned_timeout(wait).await.map(Guard::Read),
-        (false, None) => record.write_owned().await.map(Guard::Write),
-        (false, Some(wait)) => record.write_owned_timeout(wait).await.map(Guard::Write),
+    let guard = match args.read {
+        true => record.read_owned().await.map(Guard::Read),
+        false => record.write_owned().await.map(Guard::Write),
     };
-    guard.map_err(|bad| match bad {
-        LockError::Timeout => not_granted(args),
-        bad => {
-            let at = service::name(&args.service.url);
-            let text = format!("{} was not granted at {at}: {bad}", args.record);
-            Failure::new(exit::UNAVAILABLE, text)
-        }
+    guard.map_err(|bad: LockError| {
+        let at = service::name(&args.service.url);
+        let text = format!("{} was not granted at {at}: {bad}", args.record);
+        Failure::new(exit::UNAVAILABLE, text)
     })
+}
+
+/// Ends when the record has not been granted for as long as it may take, counted from now.
+pub(crate) async fn patience(args: &RunArgs) {
+    match args.wait {
+        Some(wait) => sleep(if wait.is_zero() { ONCE } else { wait }).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// What one try may take: a node that has the record cached and does not use it is asked for it.
 const ONCE: Duration = Duration::from_millis(100);
 
-fn not_granted(args: &RunArgs) -> Failure {
+/// What is said when that was too long.
+pub(crate) fn not_granted(args: &RunArgs) -> Failure {
     let at = service::name(&args.service.url);
     let text = match args.wait {
         Some(Duration::ZERO) | None => format!("{} is locked at {at}", args.record),

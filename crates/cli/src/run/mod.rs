@@ -23,7 +23,7 @@ mod terminal;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -93,6 +93,8 @@ async fn ask(
     if let Some(held) = first {
         return Ok((held, helpers));
     }
+    // From here on: what the other processes took is not taken from the time to wait.
+    let mut patience = pin!(lock::patience(args));
     let mut seconds = 0_u64;
     let held = loop {
         // It changes if the lease ends while we wait.
@@ -100,6 +102,7 @@ async fn ask(
         tokio::select! {
             biased;
             held = &mut asking => break held,
+            () = &mut patience => break last_look(asking.as_mut(), &locks, args).await,
             () = sleep(Duration::from_secs(1)) => seconds += 1,
         }
         if seconds == 1 && !args.quiet {
@@ -112,6 +115,27 @@ async fn ask(
         Err(bad) => {
             helpers.dismiss();
             Err(bad)
+        }
+    }
+}
+
+/// The time is over. If we got no processor for a while, the answer may be here all the same: the
+/// connection is read once more.
+async fn last_look(
+    mut asking: Pin<&mut impl Future<Output = Result<Held, Failure>>>,
+    locks: &Locks,
+    args: &RunArgs,
+) -> Result<Held, Failure> {
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+    tokio::select! {
+        biased;
+        held = &mut asking => held,
+        () = std::future::ready(()) => {
+            // Whether the service heard it or not, there is nothing more to do.
+            let _ = locks.clone().close().await;
+            Err(lock::not_granted(args))
         }
     }
 }
