@@ -187,6 +187,7 @@ async fn under_lock(
     guardian.renewed(held.until().0);
     hook::stop_at("before-go");
     guardian.go(held.token());
+    hook::stop_at("after-go");
     let (group, since) = (gate.group(), Instant::now());
     let terminal = Terminal::open();
     let lease = args.lease;

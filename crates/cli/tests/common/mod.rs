@@ -125,6 +125,19 @@ impl Process {
         status.expect("it has ended")
     }
 
+    /// Waits for its end while something is done to it, and gives its exit code.
+    pub(crate) fn code_by(&mut self, mut act: impl FnMut(&Self)) -> i32 {
+        let mut status = None;
+        wait_until("a process ends", || {
+            status = self.child.try_wait().expect("it is ours");
+            if status.is_none() {
+                act(self);
+            }
+            status.is_some()
+        });
+        status.and_then(|status| status.code()).expect("it ended by itself")
+    }
+
     /// Waits for its end, and gives its exit code.
     pub(crate) fn code(&mut self) -> i32 {
         self.end().code().expect("it ended by itself")
@@ -160,21 +173,26 @@ pub(crate) fn runs(pid: i32) -> bool {
 
 /// The guardian that a supervisor has started.
 pub(crate) fn guardian_of(supervisor: Pid) -> Pid {
-    let is_it = |pid: i32| {
-        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        let is_child = parent == Some(&supervisor.as_raw_pid().to_string());
-        is_child && command.split(|byte| *byte == 0).any(|word| word == b"__guard")
-    };
     let mut found = None;
     wait_until("there is a guardian", || {
-        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        found = pids.find(|pid| is_it(*pid));
+        found = child_of(supervisor, "__guard");
         found.is_some()
     });
-    Pid::from_raw(found.unwrap()).unwrap()
+    found.expect("it was found")
+}
+
+/// A child of this process that has this word among its arguments.
+pub(crate) fn child_of(parent: Pid, word: &str) -> Option<Pid> {
+    let is_it = |pid: &i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        let is_child = of == Some(&parent.as_raw_pid().to_string());
+        is_child && command.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    let all = fs::read_dir("/proc").expect("there is one").filter_map(Result::ok);
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(is_it).and_then(Pid::from_raw)
 }
 
 /// A process that the test did not start itself, ended with it.
