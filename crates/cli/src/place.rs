@@ -1,8 +1,9 @@
 //! The place behind `local:`, as long as this process serves it.
 //!
-//! **Invariant**: nobody serves it without the claim to it, which ends with the process; and whoever
-//! serves it goes on with the data of the one before, or, if these were deleted under a running
-//! service, above its epoch (the file `lost`). So there are never two, and tokens never fall.
+//! **Invariant**: nobody serves it without the claim to it, which ends with the process; and
+//! whoever serves it goes on with the data of the one before, or, if these were deleted under a
+//! running service, above its epoch (the file `lost`). So there are never two, and tokens never
+//! fall.
 
 use std::fs;
 use std::io;

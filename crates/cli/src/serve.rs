@@ -25,8 +25,9 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let quietly = is_local && settings.listen.is_empty();
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
     let mut config = settings.into_config().map_err(bad)?;
-    let is_there = |at: &Address| matches!((at, local::socket()), (Address::Unix(at), Ok(there)) if *at == there);
-    let place = match takes_place && config.listen.iter().any(is_there) {
+    // Without a home there is no place to take; then it is not among the addresses.
+    let socket = local::socket().ok().map(Address::Unix);
+    let place = match takes_place && socket.is_some_and(|socket| config.listen.contains(&socket)) {
         true => Some(Place::take(quietly)?),
         false => None,
     };

@@ -47,7 +47,6 @@ fn of(user: &str, group: Option<&str>, binary: &Path) -> Command {
 }
 
 #[test]
-#[ignore = "needs root: cargo xtask test users"]
 fn local_l9_two_users_share_a_lock_by_a_socket_with_rights() {
     let dir = public();
     let binary = dir.path().join("lockspan");
@@ -82,7 +81,6 @@ fn local_l9_two_users_share_a_lock_by_a_socket_with_rights() {
 
 /// Each user has a `local:` of their own, and without a home of one's own there is none.
 #[test]
-#[ignore = "needs root: cargo xtask test users"]
 fn local_l9_without_a_home_of_ones_own_there_is_no_local() {
     let dir = public();
     let binary = dir.path().join("lockspan");
@@ -101,7 +99,6 @@ fn local_l9_without_a_home_of_ones_own_there_is_no_local() {
 
 /// A socket of somebody else in the place of ours is not trusted.
 #[test]
-#[ignore = "needs root: cargo xtask test users"]
 fn local_l9_a_service_of_another_user_is_not_ours() {
     let dir = public();
     let binary = dir.path().join("lockspan");

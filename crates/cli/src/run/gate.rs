@@ -12,7 +12,7 @@
 //! | to the gate       | by        | meaning                                                      |
 //! |-------------------|-----------|--------------------------------------------------------------|
 //! | `input`, a file   | us        | the stdin that the command is to have                        |
-//! | `go UNTIL TOKEN`  | guardian  | begin, if `CLOCK_BOOTTIME` in microseconds is below UNTIL     |
+//! | `go UNTIL TOKEN`  | guardian  | begin, if `CLOCK_BOOTTIME` is below UNTIL (microseconds)     |
 //!
 //! | from the gate     | meaning                                                                  |
 //! |-------------------|--------------------------------------------------------------------------|

@@ -28,9 +28,9 @@ pub fn refuse() -> Result<(), ConnectError> {
         let socket = folder.join("lock.sock");
         if let Some(process) = process(&socket) {
             return Err(error(format!(
-                "an older lockspan is still this user's service: {process}, at {}. It ends a minute \
-                 after its last use; wait for that, or end it, and replace the old binary. Two \
-                 services would grant the same lock twice",
+                "an older lockspan is still this user's service: {process}, at {}. It ends a \
+                 minute after its last use; wait for that, or end it, and replace the old binary. \
+                 Two services would grant the same lock twice",
                 socket.display()
             )));
         }

@@ -9,8 +9,8 @@
 //!
 //! If neither is to be had, there is no `local:`, and the error says what to do: a second choice
 //! that depends on what can be seen would be a second place. What we make is open to the user
-//! alone (0700); what is there already has to belong to the user, and symbolic links in the place of
-//! our own directories are refused. So nobody else can put a service there.
+//! alone (0700); what is there already has to belong to the user, and symbolic links in the place
+//! of our own directories are refused. So nobody else can put a service there.
 
 use std::fs;
 use std::io;
