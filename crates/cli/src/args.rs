@@ -112,6 +112,12 @@ pub(crate) struct RunArgs {
     /// The exit code for a lock that was not granted in time
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
     pub(crate) conflict_code: u8,
+    /// Say which service is used
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+    /// Do not say that it waits, which it does after a second
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) service: Service,
     /// What to lock: DATATYPE:ID, such as invoice:42
@@ -206,17 +212,23 @@ environment:
   LOCKSPAN_RECORD  the record
   LOCKSPAN_TOKEN   the fencing token: it is higher for each later writer. Give it to the store that
                    the lock protects, and let the store refuse a lower one than it has seen
+  LOCKSPAN_URL     the service, so that programs under this one use the same
   LOCKSPAN_RUN     a mark of this run
+  LOCKSPAN_HELD    the locks that the command runs under: a nested run of the same record would wait
+                   for itself, and is refused (79), unless both only read
 
 Exit codes: that of the command, or 128 + n if signal n ended it; else
    64  wrong arguments                    75  not granted in time (see -E)
    69  no service, or it refused          76  the lock was lost while the command ran
    70  an answer that makes no sense     126  the command can't be run
    71  a process can't be started        127  there is no such command
+   79  the lock is held by a run that this one is nested in
 
 A lock can be lost: the service is away for longer than the lease. The group then gets SIGTERM a
 tenth of the lease before the end, and SIGKILL before anybody else can have the lock. If this
-process is killed or stopped, a guardian process kills the group in its place.
+process is killed or stopped, a guardian process kills the group in its place. The guardian also
+lets the command begin, only under a lease that stands, and after kill -9 of this process it ends
+the session when nothing of the group is left: the next in line need not wait for the lease.
 
 What remains, and what the token is for: processes that leave the group (setsid, a daemon), a
 machine or container that is paused as a whole, and a guardian that is stopped or killed too. The

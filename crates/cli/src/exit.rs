@@ -18,6 +18,8 @@ pub(crate) const NOT_GRANTED: u8 = 75;
 pub(crate) const LOST: u8 = 76;
 /// The configuration of the server is wrong.
 pub(crate) const CONFIG: u8 = 78;
+/// A run that this one is nested in holds the lock.
+pub(crate) const NESTED: u8 = 79;
 /// The command is there and can't be run.
 pub(crate) const NOT_RUNNABLE: u8 = 126;
 /// There is no such command.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use lockspan_client::local;
 use lockspan_server::readable;
 use lockspan_wire::Value;
 use serde_json::{Map, Value as Json, json};
@@ -12,6 +13,7 @@ use crate::args::LocksArgs;
 use crate::exit::{Failure, INTERNAL, SYSTEM, say};
 use crate::recovery::Recovery;
 use crate::resp::Connection;
+use crate::service;
 
 /// Records of one answer; a greater one would hold up others.
 const PART: &[u8] = b"256";
@@ -19,9 +21,15 @@ const PART: &[u8] = b"256";
 /// Shows them.
 pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
     let mut records = match Connection::open(&args.service.url)? {
-        Some(mut connection) => all(&mut connection, args.pattern.as_deref())?,
+        Some(mut connection) => {
+            // Nobody has said which service it should be.
+            if args.service.url == local::URL {
+                say(format!("at {}", service::name(&args.service.url)));
+            }
+            all(&mut connection, args.pattern.as_deref())?
+        }
         None => {
-            say("your own service does not run, so nothing is locked");
+            say("no service runs behind local:, so nothing is locked there");
             Vec::new()
         }
     };

@@ -8,12 +8,8 @@ pub(crate) const PASSWORD: &str = "LOCKSPAN_PASSWORD";
 /// The variable with the URL.
 pub(crate) const URL: &str = "LOCKSPAN_URL";
 
-/// What a command under a lock inherits as the URL, if that has a password.
-pub(crate) fn url_without_password() -> Option<String> {
-    without_password(&std::env::var(URL).ok()?)
-}
-
-fn without_password(url: &str) -> Option<String> {
+/// The URL that a command under a lock inherits, if this one has a password.
+pub(crate) fn without_password(url: &str) -> Option<String> {
     let place = url.split('?').next().unwrap_or_default();
     let (login, _) = place.rsplit_once('@')?;
     let begin = login.find("://").map_or(0, |at| at + "://".len());

@@ -3,19 +3,21 @@
 //! | file          | command                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
 //! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log,                 |
-//! |               | `notify.rs` what it tells systemd                                          |
+//! |               | `notify.rs` what it tells systemd, `place.rs` the place behind `local:`    |
 //! | `run/`        | runs a command under a lock                                                |
 //! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
 //! | `top/`        | the same, live                                                             |
 //! | `bench/`      | a load and its latencies                                                   |
 //! | `passwd.rs`   | the hash of a password; `login.rs`: who to be, from variables            |
 //! | `pages.rs`    | completions and manual pages                                               |
+//! | `service.rs`  | which service is used, in words                                            |
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod bench;
 mod exit;
+mod hook;
 mod locks;
 mod log;
 mod login;
@@ -23,10 +25,12 @@ mod notify;
 mod options;
 mod pages;
 mod passwd;
+mod place;
 mod recovery;
 mod resp;
 mod run;
 mod serve;
+mod service;
 mod state;
 mod top;
 mod values;
@@ -39,7 +43,10 @@ use args::{Cli, Command, RunCli, RunCommand};
 
 fn main() -> ExitCode {
     let first = std::env::args_os().nth(1).unwrap_or_default();
-    // Before all else: a guardian has no use for the rest, and a command waits for it.
+    // Before all else: these have no use for the rest, and a command waits for them.
+    if first == run::GATE {
+        return run::gate();
+    }
     if first == run::GUARD {
         return run::guard();
     }

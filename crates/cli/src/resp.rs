@@ -43,14 +43,16 @@ impl Connection {
         Ok(Some(connection))
     }
 
+    /// Sends bytes that are commands without a reply.
+    pub(crate) fn tell(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.stream.write_all(bytes).map_err(|bad| away(&bad))
+    }
+
     /// Sends a command and waits for its reply; an error reply is a failure.
     pub(crate) fn ask(&mut self, command: &[&[u8]]) -> Result<Value, Failure> {
-        let away = |bad: io::Error| {
-            Failure::new(UNAVAILABLE, format!("the service does not answer: {bad}"))
-        };
         let mut out = BytesMut::new();
         put_command(command, &mut out);
-        self.stream.write_all(&out).map_err(away)?;
+        self.stream.write_all(&out).map_err(|bad| away(&bad))?;
         let mut some = vec![0; 64 << 10];
         loop {
             match take_from_server(&mut self.received, &LIMITS) {
@@ -66,10 +68,14 @@ impl Connection {
                     return Err(Failure::new(INTERNAL, text));
                 }
             }
-            match self.stream.read(&mut some).map_err(away)? {
-                0 => return Err(away(io::ErrorKind::UnexpectedEof.into())),
+            match self.stream.read(&mut some).map_err(|bad| away(&bad))? {
+                0 => return Err(away(&io::ErrorKind::UnexpectedEof.into())),
                 len => self.received.extend_from_slice(&some[..len]),
             }
         }
     }
+}
+
+fn away(bad: &io::Error) -> Failure {
+    Failure::new(UNAVAILABLE, format!("the service does not answer: {bad}"))
 }

@@ -1,8 +1,10 @@
 //! `lockspan serve`: the service until a signal, or until nobody needs it.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use lockspan_server::{Address, Config, Data, Server};
+use lockspan_client::local;
+use lockspan_server::{Address, Config, Data, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -10,6 +12,7 @@ use crate::exit::{CONFIG, Failure, SYSTEM, of_signal};
 use crate::log;
 use crate::notify::Manager;
 use crate::options::{self, Flags};
+use crate::place::Place;
 
 /// Serves.
 pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
@@ -17,15 +20,25 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
     log::start(&settings);
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
-    let manager = if settings.local { Manager::none() } else { Manager::from_env() };
-    let config = settings.into_config().map_err(bad)?;
+    let (is_local, takes_place) = (settings.local, settings.takes_place());
+    // That is how clients start it.
+    let quietly = is_local && settings.listen.is_empty();
+    let manager = if is_local { Manager::none() } else { Manager::from_env() };
+    let mut config = settings.into_config().map_err(bad)?;
+    // Without a home there is no place to take; then it is not among the addresses.
+    let socket = local::socket().ok().map(Address::Unix);
+    let place = match takes_place && socket.is_some_and(|socket| config.listen.contains(&socket)) {
+        true => Some(Place::take(quietly)?),
+        false => None,
+    };
+    config.lost = place.as_ref().and_then(Place::lost);
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
-    let code = runtime.block_on(serve(config, &manager))?;
+    let code = runtime.block_on(serve(config, place, &manager))?;
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
@@ -41,14 +54,22 @@ fn die_of_panics() {
     }));
 }
 
-async fn serve(config: Config, manager: &Manager) -> Result<ExitCode, Failure> {
+async fn serve(
+    config: Config,
+    mut place: Option<Place>,
+    manager: &Manager,
+) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't listen to signals: {bad}")))?;
     let (data, has_tls) = (config.data.clone(), config.tls.is_some());
-    let server = Server::start(config)
-        .await
-        .map_err(|bad| Failure::new(CONFIG, format!("can't start: {bad}")))?;
-    greet(server.addresses(), &data, has_tls);
+    let longest = config.protocol.ttl_max;
+    let server = Server::start(config).await.map_err(|bad| {
+        // Another one may be about to end.
+        let is_taken = matches!(bad, StartError::SocketInUse(_) | StartError::DataInUse(_));
+        let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
+        Failure::new(code, format!("can't start: {bad}"))
+    })?;
+    greet(server.addresses(), &data, has_tls, place.is_some());
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
     }
@@ -56,15 +77,18 @@ async fn serve(config: Config, manager: &Manager) -> Result<ExitCode, Failure> {
     let first = tokio::select! {
         () = server.wait() => {
             manager.stopping();
+            leave(place.as_ref(), &server);
             info!("stopped: nobody needed the service any more");
             return Ok(ExitCode::SUCCESS);
         }
         first = signals.next() => first,
+        never = look_after(place.as_mut(), &server, longest) => never,
     };
     manager.stopping();
     info!("{}: stopping; a second signal stops at once", first.name);
     tokio::select! {
         () = async { server.stop().await; server.wait().await } => {
+            leave(place.as_ref(), &server);
             info!("stopped");
             Ok(ExitCode::SUCCESS)
         }
@@ -75,15 +99,31 @@ async fn serve(config: Config, manager: &Manager) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Looks after the files of the place behind `local:`, if we have it.
+async fn look_after(place: Option<&mut Place>, server: &Server, longest: Duration) -> ! {
+    if let Some(place) = place {
+        place.remember();
+        place.look_after(server, longest).await;
+    }
+    std::future::pending().await
+}
+
+fn leave(place: Option<&Place>, server: &Server) {
+    if let Some(place) = place {
+        place.leave(server.epoch(), server.stats().sessions);
+    }
+}
+
 /// The first line: where it listens, where data is, and how to try it.
-fn greet(addresses: &[Address], data: &Data, has_tls: bool) {
+fn greet(addresses: &[Address], data: &Data, has_tls: bool, is_local: bool) {
     let listen: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     let data = match data {
         Data::Dir(dir) => dir.display().to_string(),
         Data::None { .. } => "none".to_owned(),
     };
     let attempt = addresses.first().map(|at| how_to_try(at, has_tls)).unwrap_or_default();
-    info!("listening on {}; data in {data}; try: {attempt}", listen.join(", "));
+    let local = if is_local { "" } else { ". Commands without a URL use local:, another service" };
+    info!("listening on {}; data in {data}; try: {attempt}{local}", listen.join(", "));
 }
 
 fn how_to_try(address: &Address, has_tls: bool) -> String {

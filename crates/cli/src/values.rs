@@ -49,6 +49,31 @@ impl fmt::Display for Span {
     }
 }
 
+/// Reads the mode of a file in octal, `0660`.
+pub(crate) fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && text.len() >= 3);
+    mode.ok_or_else(|| "is not a mode such as 0600, 0660 or 0666".to_owned())
+}
+
+/// The number of a group, from its number or its name.
+pub(crate) fn group(text: &str) -> Result<u32, String> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    // name:password:GID:members
+    let number_in = |entries: &str| {
+        let mut entries = entries.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let found = entries.find(|fields| fields.first() == Some(&text))?;
+        found.get(2)?.parse().ok()
+    };
+    let in_file = std::fs::read_to_string("/etc/group").ok().and_then(|text| number_in(&text));
+    let elsewhere = || {
+        let found = std::process::Command::new("getent").args(["group", text]).output().ok()?;
+        number_in(&String::from_utf8_lossy(&found.stdout))
+    };
+    in_file.or_else(elsewhere).ok_or_else(|| "is no group of this machine".to_owned())
+}
+
 /// Reads `65536`, `64KiB`, `8MiB`, `1GiB`.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     let bad = || "is not a size; write a number of bytes, or one with KiB, MiB or GiB".to_owned();

@@ -9,7 +9,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Process, Service, lockspan, wait_until};
+use common::{Home, Process, Service, lockspan, wait_until};
 use rustix::process::Signal;
 
 #[test]
@@ -60,15 +60,14 @@ fn a_bad_option_ends_with_its_place_and_a_code() {
 
 #[test]
 fn the_users_own_service_is_private_and_ends_when_idle() {
-    let home = tempfile::tempdir().unwrap();
-    let mut command = lockspan();
+    let home = Home::new();
+    let mut command = home.lockspan();
     command.args(["serve", "--local", "--idle-exit", "300ms"]);
-    command.env("XDG_RUNTIME_DIR", home.path()).env("XDG_STATE_HOME", home.path());
     let mut server = Process::start_with_log(&mut command);
-    let socket = home.path().join("lockspan/lock.sock");
     let line = server.line_with("listening on");
+    let socket = home.folder().join("lock.sock");
     assert!(line.contains(&format!("unix:{}", socket.display())), "{line}");
-    let data = home.path().join("lockspan/data");
+    let data = home.folder().join("data");
     assert!(line.contains(&format!("data in {}", data.display())), "{line}");
     server.line_with("nobody needed the service");
     assert_eq!(server.code(), 0);

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
 use std::path::Path;
 
-use common::{PATIENCE, Process, lockspan};
+use common::{Home, PATIENCE, Process, lockspan};
 use rustix::process::Signal;
 
 /// A service below `dir` for a manager that listens at `notify`.
@@ -79,9 +79,9 @@ fn a_service_of_the_users_own_tells_no_manager() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify.sock");
     let manager = UnixDatagram::bind(&path).unwrap();
-    let mut command = lockspan();
+    let home = Home::new();
+    let mut command = home.lockspan();
     command.args(["serve", "--local"]).env("NOTIFY_SOCKET", &path);
-    command.env("XDG_RUNTIME_DIR", dir.path()).env("XDG_STATE_HOME", dir.path());
     let mut server = Process::start_with_log(&mut command);
     server.line_with("listening on");
     server.signal(Signal::TERM);

@@ -7,8 +7,8 @@ mod common;
 use std::fs;
 use std::process::Stdio;
 
-use common::{Process, Service, Stray, lockspan, runs, wait_until};
-use rustix::process::{Pid, Signal, kill_process};
+use common::{Process, Service, Stray, guardian_of, lockspan, runs, wait_until};
+use rustix::process::{Signal, kill_process};
 
 #[test]
 fn the_exit_code_is_the_commands() {
@@ -209,25 +209,6 @@ fn who_of_the_group_does_not_heed_a_lost_lease_is_killed() {
     assert_eq!(run.code(), 76);
     wait_until("the stubborn one is gone", || !runs(stubborn.0));
     service.process.signal(Signal::CONT);
-}
-
-/// The guardian that a supervisor has started.
-fn guardian_of(supervisor: Pid) -> Pid {
-    let is_it = |pid: i32| {
-        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
-        let is_child = parent == Some(&supervisor.as_raw_pid().to_string());
-        is_child && command.split(|byte| *byte == 0).any(|word| word == b"__guard")
-    };
-    let mut found = None;
-    wait_until("there is a guardian", || {
-        let all = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        found = pids.find(|pid| is_it(*pid));
-        found.is_some()
-    });
-    Pid::from_raw(found.unwrap()).unwrap()
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub use peer::{Ear, Peer};
 pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
-pub use url::{DEFAULT_PORT, shown_url};
+pub use url::{DEFAULT_PORT, service_address, shown_url};
 
 /// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
 /// `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE`, with the default [`Options`].

@@ -107,6 +107,15 @@ impl Locks {
         self.handle.node.give_back_idle();
     }
 
+    /// What ends this session when another process sends it, on any connection to the same server
+    /// and after the hello: for a helper that outlives this process and cleans up after it. It is
+    /// a secret: whoever has it can end the session. `None`: there is no session yet, or it is not
+    /// one of a server (`memory:`, Redis).
+    #[must_use]
+    pub fn last_will(&self) -> Option<Vec<u8>> {
+        self.handle.node.way.last_will()
+    }
+
     /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when
     /// the server has heard it, or with [`CloseUnknown`] when it does not answer.
     pub async fn close(self) -> Result<(), CloseUnknown> {

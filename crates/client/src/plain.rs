@@ -71,6 +71,9 @@ fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
         (Address::Tcp(at), _) => Ok(Box::new(tcp(at)?)),
         (Address::Unix(path), _) => {
             let stream = UnixStream::connect(path)?;
+            if dial.is_local {
+                local::check_blocking(&stream)?;
+            }
             stream.set_read_timeout(Some(patience))?;
             stream.set_write_timeout(Some(patience))?;
             Ok(Box::new(stream))

@@ -97,7 +97,7 @@ pub(crate) struct Dial {
     login: Login,
     name: String,
     /// It is this user's own service, which is started when it is not there.
-    is_local: bool,
+    pub(crate) is_local: bool,
 }
 
 impl Dial {
@@ -141,6 +141,9 @@ impl Dial {
         let connecting = stream::connect(&self.address, self.tls.as_ref());
         let connected = timeout(PATIENCE, connecting).await;
         let stream = connected.map_err(late).flatten().map_err(failed)?;
+        if let (true, Stream::Unix(stream)) = (self.is_local, &stream) {
+            local::check_peer(stream.peer_cred()).map_err(failed)?;
+        }
         let words = self.hello_words()?;
         let hello = timeout(PATIENCE, self.hello(&stream, &words)).await;
         match hello.map_err(late).flatten().map_err(failed)? {

@@ -9,6 +9,7 @@ use lockspan_tls::ClientFiles;
 use lockspan_wire::Secret;
 
 use crate::error::ConnectError;
+use crate::local;
 
 /// The port of a lock server when none is given.
 pub const DEFAULT_PORT: u16 = 7420;
@@ -109,6 +110,25 @@ impl Target {
             }
             _ => Err(bad("the scheme is unknown")),
         }
+    }
+}
+
+/// Where the service of a URL listens, so that two URLs of one service can be told to be that:
+/// `HOST:PORT`, or the path of a socket. Without user and password; what is no URL is given back.
+#[must_use]
+pub fn service_address(url: &str) -> String {
+    let canonical = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
+    let path = |path: PathBuf| canonical(path).display().to_string();
+    match Target::parse(url) {
+        Ok(Target::Local) => local::socket().map_or_else(|_| url.to_owned(), path),
+        Ok(Target::Server(site)) => match site.address {
+            Address::Unix(socket) => path(socket),
+            Address::Tcp(at) | Address::Tls(at) => match Address::host(&at) {
+                "localhost" => at.replacen(Address::host(&at), "127.0.0.1", 1),
+                _ => at,
+            },
+        },
+        Ok(Target::Memory(_)) | Err(_) => url.to_owned(),
     }
 }
 
@@ -313,6 +333,15 @@ mod tests {
             let Target::Server(site) = Target::parse(url).unwrap() else { panic!("a server") };
             assert_eq!(site.shows_password(), is_shown, "{url}");
         }
+    }
+
+    #[test]
+    fn two_urls_of_one_service_have_one_address() {
+        let address = service_address("lockspan://ann:pw@localhost");
+        assert_eq!(address, "127.0.0.1:7420");
+        assert_eq!(address, service_address("lockspans://127.0.0.1:7420?ca=x"));
+        assert_eq!(service_address("unix:/nowhere/a"), service_address("unix:///nowhere/a"));
+        assert_ne!(address, service_address("lockspan://db1"));
     }
 
     #[test]

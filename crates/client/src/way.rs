@@ -54,6 +54,15 @@ impl Way {
         }
     }
 
+    /// The bytes that end the session of the last message, if they go to a server.
+    pub(crate) fn last_will(&self) -> Option<Vec<u8>> {
+        let Self::Stream(outbox) = self else { return None };
+        let session = lock(&outbox.waiting).session?;
+        let mut bytes = BytesMut::new();
+        put_tell(session, &ToServer::Close, &mut bytes);
+        Some(bytes.to_vec())
+    }
+
     /// Bytes that were written to a connection.
     pub(crate) fn sent_bytes(&self) -> u64 {
         match self {
@@ -97,6 +106,8 @@ struct Waiting {
     /// Re-assertions, in pieces of whole messages: for when there is nothing else to write.
     pieces: VecDeque<BytesMut>,
     stream: Option<Arc<Stream>>,
+    /// That the last message was in.
+    session: Option<SessionId>,
     /// Written so far, to all connections.
     sent_bytes: u64,
     /// How many connections there were, and breaks between them.
@@ -137,6 +148,7 @@ impl Outbox {
     /// is.
     fn put(&self, session: SessionId, message: &ToServer) {
         let mut waiting = lock(&self.waiting);
+        waiting.session = Some(session);
         if waiting.stream.is_some() {
             put_tell(session, message, waiting.lane(message));
         }

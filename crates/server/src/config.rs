@@ -54,6 +54,36 @@ pub struct Config {
     pub login_within: Duration,
     /// Listens on addresses that other machines reach even without TLS and users.
     pub insecure: bool,
+    /// Who may connect to the socket files.
+    pub socket: SocketRights,
+    /// The data of an earlier run were lost, and this is known of them.
+    pub lost: Option<LostData>,
+}
+
+/// Who may connect to a socket file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketRights {
+    /// Its mode: who may write to it may connect.
+    pub mode: u32,
+    /// Its group, by number; otherwise that of the process.
+    pub group: Option<u32>,
+}
+
+impl Default for SocketRights {
+    /// The user of the process alone.
+    fn default() -> Self {
+        Self { mode: 0o600, group: None }
+    }
+}
+
+/// What is known of a run whose data were deleted under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostData {
+    /// Its epoch: tokens go on above it.
+    pub epoch: u32,
+    /// It may not have ended by itself, with nothing held: nothing is granted until every lease of
+    /// it is over.
+    pub held: bool,
 }
 
 impl Default for Config {
@@ -76,6 +106,8 @@ impl Default for Config {
             sessions_per_user: 25_000,
             login_within: Duration::from_secs(30),
             insecure: false,
+            socket: SocketRights::default(),
+            lost: None,
         }
     }
 }

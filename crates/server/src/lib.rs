@@ -45,7 +45,10 @@ pub mod users;
 
 use std::sync::{Mutex, MutexGuard};
 
-pub use config::{Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http};
+pub use config::{
+    Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http, LostData,
+    SocketRights,
+};
 pub use error::StartError;
 pub use lockspan_tls::ServerFiles;
 pub use readable::readable;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -82,12 +83,16 @@ impl Server {
         warn_of_readers(&config);
         let (mut listeners, mut socket_files) = (Vec::new(), Vec::new());
         for address in &config.listen {
-            let (listener, file) = listen::bind(address, tls.as_ref()).await?;
+            let (listener, file) = listen::bind(address, tls.as_ref(), config.socket).await?;
             listeners.push(listener);
             socket_files.extend(file);
         }
         let door = http::bind(config.http).await?;
-        let (opened, storage, saved) = open_data(&config)?;
+        let (opened, storage, mut saved) = open_data(&config)?;
+        if let Some(lost) = config.lost {
+            let phantom = SessionId(draw()?);
+            saved.after(lost, config.protocol.ttl_max, phantom);
+        }
         let has_room = opened.as_ref().is_none_or(|opened| opened.is_made);
         let operators = http::operators::Operators::of(users.as_ref(), &config.data, has_room)?;
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
@@ -171,6 +176,25 @@ impl Server {
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.running.http
+    }
+
+    /// Its epoch: the upper part of the tokens that it gives.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.running.shared.service.highest_epoch()
+    }
+
+    /// Makes a socket file anew that was deleted, and listens there again. Who is connected stays.
+    pub async fn listen_again(&self, path: &Path) -> Result<(), StartError> {
+        let shared = &self.running.shared;
+        // It has the lock beside it, which we could not take a second time.
+        crate::lock(&self.running.socket_files).retain(|file| file.path != path);
+        let address = Address::Unix(path.to_owned());
+        let (listener, file) = listen::bind(&address, None, shared.config.socket).await?;
+        crate::lock(&self.running.socket_files).extend(file);
+        let task = tokio::spawn(listener.run(Arc::clone(shared)));
+        crate::lock(&self.running.tasks).push(task);
+        Ok(())
     }
 
     /// Ends the server: nobody is let in or granted anything any more, every session hears of it,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -25,6 +26,7 @@ pub(super) const STEPS: &[Step] = &[
     Step { name: "clippy", what: "no warnings, in the models neither", run: clippy },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
     Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
+    Step { name: "users", what: "locks between users of one machine; needs root", run: users },
     Step { name: "features", what: "the tests with the optional features on", run: features },
     Step {
         name: "static",
@@ -150,6 +152,18 @@ fn tests(workspace: &Workspace) -> Result<Done> {
     tests.env("LOCKSPAN_NODE", workspace.node()).run()?;
     Cmd::new("cargo test --workspace --doc").run()?;
     passed(format!("`{runner}`, then the documentation tests; {promtool}"))
+}
+
+/// Only root can become others.
+fn users(_: &Workspace) -> Result<Done> {
+    if fs::metadata("/proc/self")?.uid() != 0 {
+        return Ok(Done::DidNotRun("this is not root, who could become other users".to_owned()));
+    }
+    if !Cmd::new("setpriv --version").works() {
+        return Ok(Done::DidNotRun("no setpriv (util-linux)".to_owned()));
+    }
+    Cmd::new("cargo test -p lockspan-cli --test users").run()?;
+    passed("sockets with rights, homes of others, services of others")
 }
 
 fn features(_: &Workspace) -> Result<Done> {

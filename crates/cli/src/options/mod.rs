@@ -172,6 +172,11 @@ fn check(settings: &Settings) -> Result<(), Bad> {
                     was before it";
         return Err(Bad(text.to_owned()));
     }
+    if settings.local && settings.data_dir != DataDir::Default {
+        let text = "local has a data directory of its own: whoever is behind local: goes on with \
+                    the same data. Leave data-dir out, or local";
+        return Err(Bad(text.to_owned()));
+    }
     let tls = (&settings.tls_cert, &settings.tls_key, &settings.tls_client_ca);
     let missing = match tls {
         (Some(_), None, _) => "tls-cert needs tls-key, the key of the certificate",
@@ -183,17 +188,41 @@ fn check(settings: &Settings) -> Result<(), Bad> {
 }
 
 impl Settings {
+    /// Whether this is to be the service behind `local:`: if it is said, or if nothing says that it
+    /// is to be elsewhere.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.local || (self.listen.is_empty() && self.data_dir == DataDir::Default)
+    }
+
     /// The server's configuration, with the directories that are not named found.
     pub(crate) fn into_config(self) -> Result<lockspan_server::Config, Bad> {
+        let place = match self.takes_place() {
+            true => Some(local::folder().and_then(|folder| Ok((folder, local::socket()?)))),
+            false => None,
+        };
+        let place = match place {
+            Some(Err(bad)) if self.local => return Err(Bad(bad.to_string())),
+            Some(Err(bad)) => {
+                tracing::warn!("commands without a URL will not find this service: {bad}");
+                None
+            }
+            Some(Ok(place)) => Some(place),
+            None => None,
+        };
         let mut config = self.config;
         config.listen = match (self.listen, self.local) {
             (listen, _) if !listen.is_empty() => listen,
-            (_, true) => {
-                let socket = local::socket().map_err(|bad| Bad(bad.to_string()))?;
-                vec![Address::Unix(socket)]
-            }
+            (_, true) => Vec::new(),
             (_, false) => config.listen,
         };
+        if let Some((_, socket)) = &place {
+            config.listen.push(Address::Unix(socket.clone()));
+        }
+        if let Some(group) = &self.socket_group {
+            let number = values::group(group)
+                .map_err(|why| Bad(format!("socket-group: {group:?} {why}")))?;
+            config.socket.group = Some(number);
+        }
         if let (Some(cert), Some(key)) = (self.tls_cert, self.tls_key) {
             config.tls = Some(ServerFiles { cert, key, client_ca: self.tls_client_ca });
         }
@@ -208,20 +237,18 @@ impl Settings {
         config.data = match self.data_dir {
             DataDir::None => Data::None { fresh: self.fresh },
             DataDir::At(dir) => Data::Dir(dir),
-            // It has to survive a crash of the service, not of the machine, which ends its users
-            // too: so it is beside the socket, where a write seldom goes to a disk.
-            DataDir::Default if self.local => {
-                let socket = local::socket().map_err(|bad| Bad(bad.to_string()))?;
-                Data::Dir(socket.with_file_name("data"))
-            }
-            DataDir::Default => {
-                let state = state::dir(|name| std::env::var_os(name)).ok_or_else(|| {
+            DataDir::Default => match place {
+                // Whoever is behind local: goes on with the same data, or tokens would fall.
+                Some((folder, _)) => Data::Dir(folder.join("data")),
+                None => {
+                    let state = state::dir(|name| std::env::var_os(name)).ok_or_else(|| {
                     let text = "neither XDG_STATE_HOME nor HOME says where your data should be; \
                                 name a directory with --data-dir";
                     Bad(text.to_owned())
                 })?;
-                Data::Dir(state)
-            }
+                    Data::Dir(state)
+                }
+            },
         };
         config.idle_exit = self.idle_exit.unwrap_or_else(|| self.local.then_some(LOCAL_IDLE));
         Ok(config)

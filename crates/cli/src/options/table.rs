@@ -55,6 +55,7 @@ pub(crate) struct Settings {
     pub(crate) data_dir: DataDir,
     pub(crate) fresh: bool,
     pub(crate) local: bool,
+    pub(crate) socket_group: Option<String>,
     pub(crate) tls_cert: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
     pub(crate) tls_client_ca: Option<PathBuf>,
@@ -73,6 +74,7 @@ impl Default for Settings {
             data_dir: DataDir::Default,
             fresh: false,
             local: false,
+            socket_group: None,
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
@@ -117,9 +119,11 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "listen",
         kind: Kind::Many,
         value: "ADDR",
-        default: "127.0.0.1:7420",
+        default: "127.0.0.1:7420, and local:",
         help: "Where to listen: IP:PORT, or unix:/path/of.sock. May be given more than once. \
-               Port 0 takes a free one. Addresses that other machines reach need TLS and users",
+               Port 0 takes a free one. Addresses that other machines reach need TLS and users. \
+               If neither this nor --data-dir is given, it is the user's service behind local: \
+               too (see --local), so that commands without a URL find it",
         set: |settings, text| {
             let bad = |bad: lockspan_server::BadAddress| without(text, &bad.to_string());
             settings.listen.push(text.parse().map_err(bad)?);
@@ -147,7 +151,7 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "data-dir",
         kind: Kind::One,
         value: "DIR|none",
-        default: "lockspan in the user's state directory; with --local beside the socket",
+        default: "that of local:; with --listen lockspan in the user's state directory",
         help: "Where epochs and sessions are kept, so that a restart loses no lock. With none \
                nothing is kept: after a start nothing is granted for the longest lease, since \
                a former server's leases may still run (see --fresh)",
@@ -174,8 +178,9 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::Switch,
         value: "BOOL",
         default: "false",
-        help: "Be the user's own service behind local: URLs: listen on its Unix socket, keep \
-               data apart from the default, end when idle. Clients start it by themselves",
+        help: "Be the user's own service behind local: URLs, at its socket and with its data, and \
+               end when idle. Clients start it so by themselves. With --listen it listens \
+               there too",
         set: |settings, text| put(&mut settings.local, values::switch(text)),
     },
     Spec {
@@ -187,6 +192,29 @@ pub(crate) const TABLE: &[Spec] = &[
         set: |settings, text| {
             let never = text == "never";
             settings.idle_exit = Some(if never { None } else { Some(values::duration(text)?) });
+            Ok(())
+        },
+    },
+    Spec {
+        name: "socket-mode",
+        kind: Kind::One,
+        value: "MODE",
+        default: "0600",
+        help: "The mode of the socket files: who may write to one may connect. 0660 lets in the \
+               group, 0666 every user of the machine",
+        set: |settings, text| put(&mut settings.config.socket.mode, values::mode(text)),
+    },
+    Spec {
+        name: "socket-group",
+        kind: Kind::One,
+        value: "GROUP",
+        default: "that of the process",
+        help: "The group of the socket files, by name or number; with a mode such as 0660",
+        set: |settings, text| {
+            if text.is_empty() {
+                return Err("is empty; give the name of a group".to_owned());
+            }
+            settings.socket_group = Some(text.to_owned());
             Ok(())
         },
     },

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Command, FromArgMatches};
+use lockspan_server::SocketRights;
 
 use super::table::{LogFormat, TABLE};
 use super::*;
@@ -173,7 +174,7 @@ fn what_contradicts_is_told() {
 fn the_defaults_in_the_help_are_those_of_the_server() {
     let plain = Settings::default();
     for spec in TABLE {
-        if matches!(spec.name, "listen" | "http" | "data-dir" | "idle-exit") {
+        if matches!(spec.name, "listen" | "http" | "data-dir" | "idle-exit" | "socket-group") {
             continue;
         }
         let mut set = Settings::default();
@@ -181,7 +182,8 @@ fn the_defaults_in_the_help_are_those_of_the_server() {
         assert_eq!(format!("{set:?}"), format!("{plain:?}"), "{}", spec.name);
     }
     let listen = TABLE.iter().find(|spec| spec.name == "listen").map(|spec| spec.default);
-    assert_eq!(plain.config.listen.first().map(ToString::to_string).as_deref(), listen);
+    let port = plain.config.listen.first().map(ToString::to_string).unwrap();
+    assert_eq!(listen, Some(format!("{port}, and local:").as_str()));
 }
 
 #[test]
@@ -192,6 +194,7 @@ fn every_option_is_reached_by_all_three_ways() {
             "http" => "127.0.0.1:9",
             "data-dir" => "/x",
             "idle-exit" => "9s",
+            "socket-mode" => "0660",
             "log" => "json",
             "log-level" => "warn",
             "min-lease" => "2s",
@@ -235,6 +238,50 @@ fn local_moves_the_socket_and_the_data_and_ends_when_idle() {
     assert!(dir.ends_with(PathBuf::from("data")), "{dir:?}");
     let config = settled(&["--local", "--idle-exit", "never", "--listen", "unix:/x"], &[], "");
     assert_eq!(config.unwrap().into_config().unwrap().idle_exit, None);
+}
+
+/// Commands without a URL go to `local:`, so that is where a service is that was not told where to
+/// be; one that was is not.
+#[test]
+fn local_l7_without_a_word_it_is_the_service_behind_local() {
+    let listens = |flags: &[&str]| {
+        let settings = settled(flags, &[], "").unwrap();
+        let takes_place = settings.takes_place();
+        (takes_place, settings.into_config().unwrap())
+    };
+    let (takes_place, config) = listens(&[]);
+    assert!(takes_place);
+    let socket = Address::Unix(lockspan_client::local::socket().expect("we have a home"));
+    assert_eq!(config.listen.len(), 2);
+    assert!(config.listen.contains(&socket) && config.http.is_some(), "{config:?}");
+    let (folder, data) = (lockspan_client::local::folder().unwrap(), config.data);
+    assert!(matches!(&data, Data::Dir(dir) if *dir == folder.join("data")), "{data:?}");
+    assert_eq!(config.idle_exit, None);
+    for flags in [&["--listen", "127.0.0.1:1"][..], &["--data-dir", "/x"]] {
+        let (takes_place, config) = listens(flags);
+        assert!(!takes_place && !config.listen.contains(&socket), "{flags:?}: {config:?}");
+    }
+    let (takes_place, config) = listens(&["--listen", "127.0.0.1:1", "--local"]);
+    assert!(takes_place && config.listen.len() == 2 && config.listen.contains(&socket));
+    let text = complaint(&["--local", "--data-dir", "/x"], &[], "");
+    assert!(text.starts_with("local has a data directory of its own"), "{text}");
+}
+
+#[test]
+fn who_may_connect_to_a_socket_file_is_said() {
+    let rights = |flags: &[&str]| {
+        let flags = [flags, &["--listen", "unix:/x", "--data-dir", "/y"]].concat();
+        settled(&flags, &[], "").unwrap().into_config().map(|config| config.socket)
+    };
+    assert_eq!(rights(&[]).unwrap(), SocketRights { mode: 0o600, group: None });
+    let shared = rights(&["--socket-mode", "0660", "--socket-group", "root"]).unwrap();
+    assert_eq!(shared, SocketRights { mode: 0o660, group: Some(0) });
+    let bad = rights(&["--socket-group", "no such group"]).unwrap_err();
+    assert_eq!(bad.0, "socket-group: \"no such group\" is no group of this machine");
+    for mode in ["9", "0999", "01777", "rw", ""] {
+        let text = complaint(&["--socket-mode", mode], &[], "");
+        assert!(text.contains("is not a mode such as 0600"), "{mode}: {text}");
+    }
 }
 
 #[test]

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard};
+use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
 
 use rustix::process::Signal;
+use tokio::time::sleep;
 
+use super::guardian::now;
 use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
 use crate::login;
 use crate::recovery::{self, Recovery};
+use crate::service;
 use crate::values::Span;
 
 /// A lock that is held.
@@ -34,7 +37,7 @@ pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Loc
     let options = login::options().lease(args.lease).name("lockspan run").caching(false);
     tokio::select! {
         locks = options.connect(url) => locks.map_err(|bad| {
-            Failure::new(exit::UNAVAILABLE, format!("can't connect: {bad}"))
+            Failure::new(exit::UNAVAILABLE, format!("can't connect to {}: {bad}", shown_url(url)))
         }),
         signal = signals.next_end() => Err(ended(args, signal)),
     }
@@ -63,36 +66,41 @@ pub(crate) async fn acquire(
 }
 
 fn ended(args: &RunArgs, signal: Signal) -> Failure {
-    let text = format!("ended by a signal before {} was granted", args.record);
+    let at = shown_url(&args.service.url);
+    let text = format!("ended by a signal before {} was granted at {at}", args.record);
     Failure::new(exit::of_signal(signal.as_raw()), text)
 }
 
 async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
     let record = locks.named(&args.record);
-    let wait = args.wait.map(|wait| if wait.is_zero() { ONCE } else { wait });
-    let guard = match (args.read, wait) {
-        (true, None) => record.read_owned().await.map(Guard::Read),
-        (true, Some(wait)) => record.read_owned_timeout(wait).await.map(Guard::Read),
-        (false, None) => record.write_owned().await.map(Guard::Write),
-        (false, Some(wait)) => record.write_owned_timeout(wait).await.map(Guard::Write),
+    let guard = match args.read {
+        true => record.read_owned().await.map(Guard::Read),
+        false => record.write_owned().await.map(Guard::Write),
     };
-    match guard {
-        Ok(guard) => Ok(guard),
-        Err(LockError::Timeout) => Err(not_granted(args).await),
-        Err(bad) => {
-            let text = format!("{} was not granted: {bad}", args.record);
-            Err(Failure::new(exit::UNAVAILABLE, text))
-        }
+    guard.map_err(|bad: LockError| {
+        let at = service::name(&args.service.url);
+        let text = format!("{} was not granted at {at}: {bad}", args.record);
+        Failure::new(exit::UNAVAILABLE, text)
+    })
+}
+
+/// Ends when the record has not been granted for as long as it may take, counted from now.
+pub(crate) async fn patience(args: &RunArgs) {
+    match args.wait {
+        Some(wait) => sleep(if wait.is_zero() { ONCE } else { wait }).await,
+        None => std::future::pending().await,
     }
 }
 
 /// What one try may take: a node that has the record cached and does not use it is asked for it.
 const ONCE: Duration = Duration::from_millis(100);
 
-async fn not_granted(args: &RunArgs) -> Failure {
+/// What is said when that was too long.
+pub(crate) async fn not_granted(args: &RunArgs) -> Failure {
+    let at = service::name(&args.service.url);
     let mut text = match args.wait {
-        Some(Duration::ZERO) | None => format!("{} is locked", args.record),
-        Some(wait) => format!("{} was not granted within {}", args.record, Span(wait)),
+        Some(Duration::ZERO) | None => format!("{} is locked at {at}", args.record),
+        Some(wait) => format!("{} was not granted within {} at {at}", args.record, Span(wait)),
     };
     if let Some(recovery) = Recovery::of(&args.service.url).await {
         text.push_str(&format!("; the service is {recovery}"));
@@ -110,12 +118,23 @@ impl Held {
         .number()
     }
 
-    /// For how long the lock is surely ours.
-    pub(crate) fn left(&self) -> Duration {
-        match &self.guard {
+    /// Until when the lock is surely ours, by `CLOCK_BOOTTIME`, and how long that is.
+    ///
+    /// The clock is read first: if we are stopped after it, the end seems to be earlier than it is,
+    /// never later.
+    pub(crate) fn until(&self) -> (Duration, Duration) {
+        let now = now();
+        crate::hook::stop_at("before-until");
+        let left = match &self.guard {
             Guard::Read(guard) => guard.valid_for(),
             Guard::Write(guard) => guard.valid_for(),
-        }
+        };
+        (now + left, left)
+    }
+
+    /// How another process can end the session.
+    pub(crate) fn last_will(&self) -> Option<Vec<u8>> {
+        self.locks.last_will()
     }
 
     /// Whether the lock is still ours.

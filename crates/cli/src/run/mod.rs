@@ -1,11 +1,21 @@
 //! `lockspan run`: a command under a lock.
 //!
-//! Three processes: we, who hold the lock and watch; the command, in a process group of its own;
-//! and the guardian, who kills that group if we can't. `supervise.rs` has the watch, `guardian.rs`
-//! the guardian, `terminal.rs` the terminal's foreground, `lock.rs` the lock.
+//! Four processes at most: we, the supervisor, who hold the lock and watch; the *gate*, a child of
+//! ours that becomes the command; the command, in a process group of its own; and the *guardian*,
+//! who lets the command begin, kills its group if we can't, and ends our session if we were killed.
+//!
+//! Invariants: the command begins only under a lease that stands, see `gate.rs`; it is dead before
+//! anybody else can have the lock, as long as we or the guardian run, see `guardian.rs` and
+//! `supervise.rs`; our session is ended early only when nothing of its group is left.
+//!
+//! `lock.rs` has the lock, `nested.rs` what an outer run of the same record means, `terminal.rs`
+//! the terminal's foreground, `group.rs` whether a group is gone.
 
+mod gate;
+mod group;
 mod guardian;
 mod lock;
+mod nested;
 mod signals;
 mod supervise;
 mod terminal;
@@ -13,17 +23,23 @@ mod terminal;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::pin::{Pin, pin};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use lockspan_client::Locks;
+use tokio::time::sleep;
 
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
+use crate::hook;
 use crate::login;
+use crate::service;
+pub(crate) use gate::{GATE, main as gate};
 pub(crate) use guardian::{GUARD, main as guard};
 
-use guardian::{Guardian, MARK};
+use gate::Gate;
+use guardian::Guardian;
 use lock::Held;
 use signals::Signals;
 use supervise::{Outcome, Watch};
@@ -31,29 +47,18 @@ use terminal::Terminal;
 
 /// Runs the command.
 pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
-    let system = |bad: io::Error| Failure::new(exit::SYSTEM, format!("can't start: {bad}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(system)?;
     let code = runtime.block_on(async {
         let mut signals = Signals::new().map_err(system)?;
         let locks = lock::connect(&args, &mut signals).await?;
-        // The lock is asked for first: the service opens the session while we are busy with the
-        // guardian. A thread of its own for that was not faster.
-        let asking = lock::acquire(locks, &args, &mut signals);
-        let (held, guardian) = tokio::join!(asking, async { Guardian::start() });
-        let (held, mut guardian) = match (held, guardian) {
-            (Ok(held), Ok(guardian)) => (held, guardian),
-            (Ok(held), Err(bad)) => {
-                held.release().await;
-                return Err(system(bad));
-            }
-            (Err(bad), guardian) => {
-                let _ = guardian.map(|guardian| guardian.dismiss().wait());
-                return Err(bad);
-            }
-        };
-        let outcome = under_lock(&args, &held, &mut guardian, &mut signals).await;
-        let guardian = guardian.dismiss();
+        let marks = nested::Marks::check(&args)?;
+        if args.verbose {
+            exit::say(format!("the service is {}", service::name(&args.service.url)));
+        }
+        let (held, mut helpers) = ask(&args, locks, &mut signals, &marks).await?;
+        let outcome = under_lock(&args, &held, &mut helpers, &mut signals).await;
+        let guardian = helpers.guardian.dismiss();
         held.release().await;
         guardian.wait();
         outcome
@@ -63,32 +68,145 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
+/// Asks for the lock, and starts the other two processes meanwhile.
+async fn ask(
+    args: &RunArgs,
+    locks: Locks,
+    signals: &mut Signals,
+    marks: &nested::Marks,
+) -> Result<(Held, Helpers), Failure> {
+    let mut asking = pin!(lock::acquire(locks.clone(), args, signals));
+    // The lock is asked for first: the service opens the session while we are busy with the other
+    // processes. A thread of its own for that was not faster.
+    let first = tokio::select! {
+        biased;
+        held = &mut asking => Some(held?),
+        () = std::future::ready(()) => None,
+    };
+    let mut helpers = match Helpers::start(args, marks) {
+        Ok(helpers) => helpers,
+        Err(bad) => {
+            let _ = locks.close().await;
+            return Err(system(bad));
+        }
+    };
+    if let Some(held) = first {
+        return Ok((held, helpers));
+    }
+    // From here on: what the other processes took is not taken from the time to wait.
+    let mut patience = pin!(lock::patience(args));
+    let mut seconds = 0_u64;
+    let held = loop {
+        // It changes if the lease ends while we wait.
+        helpers.guardian.will(locks.last_will());
+        tokio::select! {
+            biased;
+            held = &mut asking => break held,
+            () = &mut patience => break last_look(asking.as_mut(), &locks, args).await,
+            () = sleep(Duration::from_secs(1)) => seconds += 1,
+        }
+        if seconds == 1 && !args.quiet {
+            let at = service::name(&args.service.url);
+            exit::say(format!("waiting for {} at {at}{}", args.record, marks.remark()));
+        }
+    };
+    match held {
+        Ok(held) => Ok((held, helpers)),
+        Err(bad) => {
+            helpers.dismiss();
+            Err(bad)
+        }
+    }
+}
+
+/// The time is over. If we got no processor for a while, the answer may be here all the same: the
+/// connection is read once more.
+async fn last_look(
+    mut asking: Pin<&mut impl Future<Output = Result<Held, Failure>>>,
+    locks: &Locks,
+    args: &RunArgs,
+) -> Result<Held, Failure> {
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+    tokio::select! {
+        biased;
+        held = &mut asking => held,
+        () = std::future::ready(()) => {
+            // Whether the service heard it or not, there is nothing more to do.
+            let _ = locks.clone().close().await;
+            Err(lock::not_granted(args).await)
+        }
+    }
+}
+
+fn system(bad: io::Error) -> Failure {
+    Failure::new(exit::SYSTEM, format!("can't start: {bad}"))
+}
+
+/// The other two processes.
+struct Helpers {
+    gate: Gate,
+    guardian: Guardian,
+}
+
+impl Helpers {
+    fn start(args: &RunArgs, marks: &nested::Marks) -> io::Result<Self> {
+        let gate = Gate::start(&args.command, |command| {
+            let url = login::without_password(&args.service.url);
+            command
+                .env(login::URL, url.as_ref().unwrap_or(&args.service.url))
+                .env("LOCKSPAN_RECORD", OsStr::from_bytes(args.record.as_bytes()))
+                .env_remove(login::PASSWORD);
+            marks.put(command);
+        })?;
+        match Guardian::start(&gate, &args.service.url) {
+            Ok(guardian) => Ok(Self { gate, guardian }),
+            Err(bad) => {
+                gate.dismiss();
+                Err(bad)
+            }
+        }
+    }
+
+    fn dismiss(self) {
+        let guardian = self.guardian.dismiss();
+        self.gate.dismiss();
+        guardian.wait();
+    }
+}
+
 async fn under_lock(
     args: &RunArgs,
     held: &Held,
-    guardian: &mut Guardian,
+    helpers: &mut Helpers,
     signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
-    guardian.about_to_start(held.left());
-    let child = Command::new(&args.command[0])
-        .envs(login::url_without_password().map(|url| (login::URL, url)))
-        .args(&args.command[1..])
-        .env("LOCKSPAN_TOKEN", held.token().to_string())
-        .env("LOCKSPAN_RECORD", OsStr::from_bytes(args.record.as_bytes()))
-        .env(MARK, guardian.mark())
-        .env_remove(login::PASSWORD)
-        .process_group(0)
-        .spawn()
-        .map_err(|bad| not_started(args, &bad))?;
-    let group = Pid::from_child(&child);
-    guardian.started(group);
+    let Helpers { gate, guardian } = helpers;
+    guardian.will(held.last_will());
+    guardian.renewed(held.until().0);
+    hook::stop_at("before-go");
+    guardian.go(held.token());
+    hook::stop_at("after-go");
+    let (group, since) = (gate.group(), Instant::now());
     let terminal = Terminal::open();
     let lease = args.lease;
-    let watch = Watch { group, held, lease, guardian, signals, terminal, asked_to_end: false };
-    Ok(match watch.run().await {
-        Outcome::Ended(code) => ExitCode::from(code),
-        Outcome::Lost => ExitCode::from(exit::LOST),
-    })
+    let watch =
+        Watch { group, gate, since, held, lease, guardian, signals, terminal, asked_to_end: false };
+    match watch.run().await {
+        Outcome::Ended(code) => Ok(ExitCode::from(code)),
+        Outcome::Lost => Ok(ExitCode::from(exit::LOST)),
+        Outcome::Late => {
+            let text = "the lease was over before the command could begin; it was not started";
+            Err(Failure::new(exit::LOST, text))
+        }
+        Outcome::Failed(number) => Err(not_started(args, &io::Error::from_raw_os_error(number))),
+        Outcome::Unguarded => {
+            helpers.gate.dismiss();
+            let text = "the guardian process is gone or stopped; the command was not started";
+            Err(Failure::new(exit::SYSTEM, text))
+        }
+    }
 }
 
 fn not_started(args: &RunArgs, bad: &io::Error) -> Failure {

@@ -1,6 +1,6 @@
-//! From the start of the command to its end: signals, stops, the lease.
+//! From the word that lets the command begin to its end: signals, stops, the lease.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockspan_protocol::margin;
 use rustix::process::{
@@ -8,6 +8,7 @@ use rustix::process::{
 };
 use tokio::time::sleep;
 
+use super::gate::{Gate, Stage};
 use super::guardian::Guardian;
 use super::lock::Held;
 use super::signals::{Came, Signals};
@@ -17,8 +18,11 @@ use crate::exit;
 /// What is watched.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
-    /// The command, which leads a group of the same number.
+    /// The command, which leads a group of the same number; before that the gate.
     pub(crate) group: Pid,
+    pub(crate) gate: &'a mut Gate,
+    /// When the guardian was told to let it begin.
+    pub(crate) since: Instant,
     pub(crate) held: &'a Held,
     pub(crate) lease: Duration,
     pub(crate) guardian: &'a mut Guardian,
@@ -34,7 +38,16 @@ pub(crate) enum Outcome {
     Ended(u8),
     /// The lock was lost, or all but.
     Lost,
+    /// The lease was over before the command began, and it did not.
+    Late,
+    /// The command could not be run: the error of the system.
+    Failed(i32),
+    /// There is no guardian that could let the command begin.
+    Unguarded,
 }
+
+/// How long a guardian may take to let the command begin; it takes a moment unless it is stopped.
+const BEGIN: Duration = Duration::from_secs(10);
 
 impl Watch<'_> {
     /// Until the command has ended.
@@ -50,6 +63,10 @@ impl Watch<'_> {
             if let Some(code) = self.look_at_command() {
                 break self.end(code);
             }
+            if self.is_unguarded() {
+                self.tell(Signal::KILL);
+                break Outcome::Unguarded;
+            }
             tokio::select! {
                 came = self.signals.next() => match came {
                     Came::Child => {}
@@ -62,21 +79,29 @@ impl Watch<'_> {
         }
     }
 
+    /// Whether nobody will ever let the command begin.
+    fn is_unguarded(&mut self) -> bool {
+        let is_waiting = self.gate.stage() == Stage::Waits;
+        is_waiting && (self.guardian.is_gone() || self.since.elapsed() > BEGIN.max(self.lease))
+    }
+
     /// Acts on what is left of the lease, and says when to look again.
     ///
     /// `Held::left` ends a margin before the lease does on the server: SIGKILL is due then, and
     /// SIGTERM a margin earlier.
     fn look_at_lease(&mut self, lost: bool) -> Duration {
-        let (left, margin) = (self.held.left(), margin(self.lease));
+        let (until, left) = self.held.until();
+        let margin = margin(self.lease);
         if lost || left.is_zero() {
             // First the deed, then the word: that may have to wait for somebody to read it.
             self.tell(Signal::KILL);
-            if !std::mem::replace(&mut self.asked_to_end, true) {
+            let was_asked = std::mem::replace(&mut self.asked_to_end, true);
+            if !was_asked && self.gate.stage() != Stage::Waits {
                 exit::say("the lock is lost; killing the command");
             }
             return self.lease;
         }
-        self.guardian.renewed(left);
+        self.guardian.renewed(until);
         if left > margin {
             return (left - margin).min(self.lease / 4);
         }
@@ -109,11 +134,19 @@ impl Watch<'_> {
         }
     }
 
-    fn end(&self, code: u8) -> Outcome {
+    fn end(&mut self, code: u8) -> Outcome {
         if let Some(terminal) = &self.terminal
             && terminal.has_front(self.group)
         {
             terminal.take_back();
+        }
+        match self.gate.stage() {
+            Stage::Begun => {}
+            Stage::Failed(number) => return Outcome::Failed(number),
+            Stage::Late => return Outcome::Late,
+            // A signal that was passed on has ended it, or the guardian: its lease was over.
+            Stage::Waits if self.held.is_valid() => {}
+            Stage::Waits => return Outcome::Late,
         }
         // The guardian may have acted for us while we were stopped.
         if !self.asked_to_end && self.held.is_valid() {

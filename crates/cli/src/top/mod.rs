@@ -15,12 +15,12 @@ use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use lockspan_client::shown_url;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::args::TopArgs;
 use crate::exit::{Failure, SYSTEM, UNAVAILABLE, USAGE};
 use crate::resp::Connection;
+use crate::service;
 use look::Looker;
 use screen::Screen;
 
@@ -34,9 +34,9 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::new(USAGE, text));
     }
     let connection = Connection::open(&args.service.url)?.ok_or_else(|| {
-        Failure::new(UNAVAILABLE, "your own service does not run, so nothing is locked")
+        Failure::new(UNAVAILABLE, "no service runs behind local:, so nothing is locked there")
     })?;
-    let mut screen = Screen::new(shown_url(&args.service.url), args.pattern.clone());
+    let mut screen = Screen::new(service::name(&args.service.url), args.pattern.clone());
     let looker = Looker::start(connection, args.every, screen.want());
     let mut terminal = ratatui::try_init()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't use the terminal: {bad}")))?;

@@ -127,6 +127,19 @@ impl Process {
         status.expect("it has ended")
     }
 
+    /// Waits for its end while something is done to it, and gives its exit code.
+    pub(crate) fn code_by(&mut self, mut act: impl FnMut(&Self)) -> i32 {
+        let mut status = None;
+        wait_until("a process ends", || {
+            status = self.child.try_wait().expect("it is ours");
+            if status.is_none() {
+                act(self);
+            }
+            status.is_some()
+        });
+        status.and_then(|status| status.code()).expect("it ended by itself")
+    }
+
     /// Waits for its end, and gives its exit code.
     pub(crate) fn code(&mut self) -> i32 {
         self.end().code().expect("it ended by itself")
@@ -158,6 +171,30 @@ pub(crate) fn runs(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next());
     !matches!(state, None | Some("Z" | "X"))
+}
+
+/// The guardian that a supervisor has started.
+pub(crate) fn guardian_of(supervisor: Pid) -> Pid {
+    let mut found = None;
+    wait_until("there is a guardian", || {
+        found = child_of(supervisor, "__guard");
+        found.is_some()
+    });
+    found.expect("it was found")
+}
+
+/// A child of this process that has this word among its arguments.
+pub(crate) fn child_of(parent: Pid, word: &str) -> Option<Pid> {
+    let is_it = |pid: &i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let of = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        let is_child = of == Some(&parent.as_raw_pid().to_string());
+        is_child && command.split(|byte| *byte == 0).any(|one| one == word.as_bytes())
+    };
+    let all = fs::read_dir("/proc").expect("there is one").filter_map(Result::ok);
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(is_it).and_then(Pid::from_raw)
 }
 
 /// A process that the test did not start itself, ended with it.
@@ -217,5 +254,77 @@ impl Service {
         let output = output.expect("the binary runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("it prints text")
+    }
+}
+
+/// A user database with a home for the user who runs the test, so that `local:` is not theirs. Its
+/// service ends with it.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: tempfile::TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let home = dir.path().join("home");
+        fs::create_dir(&home).expect("a home");
+        let user = rustix::process::geteuid().as_raw();
+        let entry = format!("me:x:{user}:{user}::{}:/bin/sh\n", home.display());
+        fs::write(dir.path().join("passwd"), entry).expect("a user database");
+        Self { dir }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The binary at home here.
+    pub(crate) fn lockspan(&self) -> Command {
+        let mut command = lockspan();
+        command.env("LOCKSPAN_TEST_PASSWD", self.dir.path().join("passwd"));
+        command.env("LOCKSPAN_BIN", env!("CARGO_BIN_EXE_lockspan"));
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("XDG_STATE_HOME");
+        command
+    }
+
+    /// `lockspan run` without a URL.
+    pub(crate) fn run(&self, words: &[&str], script: &str) -> Command {
+        let mut command = self.lockspan();
+        command.arg("run").args(words).args(["--", "sh", "-c", script]).stdin(Stdio::null());
+        command
+    }
+
+    /// Where the service is. There is one as soon as it was started once.
+    pub(crate) fn folder(&self) -> PathBuf {
+        let above = self.dir.path().join("home/.local/state/lockspan");
+        let all = fs::read_dir(&above).into_iter().flatten().filter_map(Result::ok);
+        let folder = all.map(|entry| entry.path()).find(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("local-"))
+        });
+        folder.unwrap_or_else(|| above.join("local-none"))
+    }
+
+    /// The process of the service, if one listens.
+    pub(crate) fn service(&self) -> Option<Pid> {
+        let socket = self.folder().join("lock.sock");
+        let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+        rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
+    }
+
+    /// Ends the service, and waits until it has.
+    pub(crate) fn end(&self, signal: Signal) {
+        if let Some(service) = self.service() {
+            let _ = kill_process(service, signal);
+            wait_until("the service has ended", || !runs(service.as_raw_pid()));
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(service) = self.service() {
+            let _ = kill_process(service, Signal::KILL);
+        }
     }
 }

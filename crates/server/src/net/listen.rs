@@ -19,7 +19,7 @@ use super::Shared;
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
 use super::strangers::Stranger;
-use crate::config::Address;
+use crate::config::{Address, SocketRights};
 use crate::error::StartError;
 use crate::seldom::Seldom;
 use crate::users::Place;
@@ -58,7 +58,7 @@ const TLS: u8 = 0x16;
 /// A socket file of this server: deleted when it is dropped.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     /// Locked as long as it is open, so that two servers that start at once don't both take the
     /// path. It stays: deleting it could let two in.
     _lock: File,
@@ -75,6 +75,7 @@ impl Drop for SocketFile {
 pub(crate) async fn bind(
     address: &Address,
     tls: Option<&Arc<ServerConfig>>,
+    rights: SocketRights,
 ) -> Result<(Listener, Option<SocketFile>), StartError> {
     let failed = |why| StartError::Listen { address: address.clone(), why };
     match address {
@@ -91,7 +92,7 @@ pub(crate) async fn bind(
             let lock = lock_beside(path).map_err(failed)?;
             let lock = lock.ok_or_else(|| StartError::SocketInUse(path.clone()))?;
             check_free(path, failed)?;
-            let listener = bind_hidden(path).map_err(failed)?;
+            let listener = bind_hidden(path, rights).map_err(failed)?;
             let file = SocketFile { path: path.clone(), _lock: lock };
             let (kind, address) = (Kind::Unix(listener), address.clone());
             Ok((Listener { kind, tls: None, address }, Some(file)))
@@ -107,7 +108,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 
 /// The socket gets its mode in a directory that nobody else can enter, and only then its name: the
 /// mode that it is made with is up to the umask.
-fn bind_hidden(path: &Path) -> io::Result<UnixListener> {
+fn bind_hidden(path: &Path, rights: SocketRights) -> io::Result<UnixListener> {
     let dir = beside(path, ".d");
     let hidden = dir.join("s");
     // A start that died may have left it.
@@ -117,7 +118,12 @@ fn bind_hidden(path: &Path) -> io::Result<UnixListener> {
     }
     fs::DirBuilder::new().mode(0o700).create(&dir)?;
     let bound = UnixListener::bind(&hidden).and_then(|listener| {
+        // The group first: nobody of another one gets in between.
         fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+        if rights.group.is_some() {
+            std::os::unix::fs::chown(&hidden, None, rights.group)?;
+        }
+        fs::set_permissions(&hidden, Permissions::from_mode(rights.mode))?;
         fs::rename(&hidden, path)?;
         Ok(listener)
     });
@@ -295,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn service_f49_who_is_let_in_is_asked_whether_it_is_still_there() {
         let address = "127.0.0.1:0".parse().expect("an address");
-        let (listener, _) = bind(&address, None).await.expect("a free port");
+        let (listener, _) = bind(&address, None, SocketRights::default()).await.expect("a free port");
         let Address::Tcp(at) = listener.address else { panic!("no TCP") };
         let _client = TcpStream::connect(at).await.expect("it listens");
         let keepalive = Duration::from_secs(7);

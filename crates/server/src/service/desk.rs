@@ -148,6 +148,11 @@ impl Service {
         })
     }
 
+    /// The highest epoch of any group that is served.
+    pub(crate) fn highest_epoch(&self) -> u32 {
+        self.epochs.iter().map(|epoch| epoch.load(Ordering::Acquire)).max().unwrap_or(0)
+    }
+
     /// Whether every group is served.
     pub(crate) fn serves_all(&self) -> bool {
         self.epochs.iter().all(|epoch| epoch.load(Ordering::Acquire) > 0)

@@ -40,6 +40,7 @@ use std::{io, thread};
 use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
 
+use crate::config::LostData;
 use crate::error::StartError;
 use dir::{Dir, Lock};
 use log::Log;
@@ -65,6 +66,19 @@ impl Saved {
             Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false, last: true };
         let sessions = if fresh { Vec::new() } else { vec![listed] };
         Self { epoch: Epoch::NONE, sessions }
+    }
+
+    /// The data of the run before were lost: go on above its epoch, and wait for its leases.
+    pub(crate) fn after(&mut self, lost: LostData, ttl: Duration, phantom: SessionId) {
+        self.epoch = Epoch::new(lost.epoch).map_or(self.epoch, |lost| self.epoch.max(lost));
+        if lost.held {
+            tracing::warn!(
+                "the data of the last run were deleted under it: nothing is granted for {:?}, \
+                 until every lease of then is over",
+                ttl + lockspan_protocol::margin(ttl)
+            );
+            self.sessions.extend(Self::nothing(false, ttl, phantom).sessions);
+        }
     }
 }
 

@@ -1,0 +1,270 @@
+//! `local:` is one service for one user, whatever the environment says, and `lockspan serve` meets
+//! it.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use common::{Home, Process, lockspan, wait_until};
+use rustix::process::Signal;
+
+/// Holds a record until the file `over` is there; its first line is the token.
+fn holder(home: &Home, command: &mut Command, record: &str, over: &Path) -> (Process, i64) {
+    let script =
+        format!("echo $LOCKSPAN_TOKEN; until [ -e {} ]; do sleep 0.02; done", over.display());
+    command.args(["run", record, "--", "sh", "-c", &script]).stdin(Stdio::null());
+    let mut holder = Process::start(command);
+    let token = holder.line().parse().unwrap();
+    assert!(home.service().is_some());
+    (holder, token)
+}
+
+fn token(home: &Home, record: &str) -> i64 {
+    let mut run = Process::start(&mut home.run(&["--wait", "25s", record], "echo $LOCKSPAN_TOKEN"));
+    let token = run.line().parse().unwrap();
+    assert_eq!(run.code(), 0);
+    token
+}
+
+fn code_of(command: &mut Command) -> (i32, String) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// A cron job has hardly any variables, a login shell has many: they are one user.
+#[test]
+fn local_l1_every_environment_of_a_user_meets_one_service() {
+    let home = Home::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::set_permissions(elsewhere.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let over = home.dir().join("over");
+    let mut cron = home.lockspan();
+    cron.env_remove("HOME").env_remove("TMPDIR");
+    let (mut holder, _) = holder(&home, &mut cron, "cron:1", &over);
+    for name in ["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "XDG_DATA_HOME", "HOME", "TMPDIR"] {
+        let mut login = home.run(&["--wait", "0", "cron:1"], "true");
+        let (code, text) = code_of(login.env(name, elsewhere.path()));
+        assert_eq!(code, 75, "{name}: {text}");
+        assert!(text.contains("cron:1 is locked at local: ("), "the service is named: {text}");
+    }
+    fs::write(&over, "").unwrap();
+    assert_eq!(holder.code(), 0);
+}
+
+/// Versions before this one had a place that hung on a variable.
+#[test]
+fn local_l2_a_living_service_at_an_older_place_is_refused() {
+    let home = Home::new();
+    let runtime = home.dir().join("runtime");
+    let old = runtime.join("lockspan");
+    fs::create_dir_all(&old).unwrap();
+    let mut serve = lockspan();
+    serve.args(["serve", "--data-dir", "none", "--fresh", "--listen"]);
+    serve.arg(format!("unix:{}", old.join("lock.sock").display()));
+    let mut older = Process::start_with_log(&mut serve);
+    older.line_with("listening on");
+    let run = || code_of(home.run(&["old:1"], "true").env("XDG_RUNTIME_DIR", &runtime));
+    let (code, text) = run();
+    assert_eq!(code, 69, "{text}");
+    let process = older.pid().as_raw_pid();
+    assert!(
+        text.contains(&format!(
+            "an older lockspan is still this user's service: process {process}"
+        )),
+        "{text}"
+    );
+    older.signal(Signal::TERM);
+    older.end();
+    let (code, text) = run();
+    assert_eq!(code, 0, "{text}");
+}
+
+/// The folder is deleted while a run holds: the service goes on and is found again, and tokens
+/// rise, also in the next service.
+#[test]
+fn local_l3_a_deleted_folder_makes_no_second_service_and_no_lower_token() {
+    let home = Home::new();
+    // The first epoch of an empty folder would be this one's too.
+    let before = token(&home, "gone:1");
+    home.end(Signal::TERM);
+    let over = home.dir().join("over");
+    let (mut holder, held) = holder(&home, &mut home.lockspan(), "gone:1", &over);
+    assert!(held > before);
+    let service = home.service();
+    fs::remove_dir_all(home.dir().join("home/.local")).unwrap();
+    let (code, text) = code_of(&mut home.run(&["--wait", "0", "gone:1"], "true"));
+    assert_eq!(code, 75, "{text}");
+    assert_eq!(home.service(), service, "it is the same service");
+    fs::write(&over, "").unwrap();
+    assert_eq!(holder.code(), 0);
+    let next = token(&home, "gone:1");
+    assert!(next > held, "{next} after {held}");
+    wait_until("it has noted what was lost", || home.folder().join("lost").exists());
+    home.end(Signal::TERM);
+    let last = token(&home, "gone:1");
+    assert!(last > next, "{last} after {next}");
+}
+
+/// The same, and then the service is killed while the record is held: the next one knows that it
+/// does not know, and grants nothing.
+#[test]
+fn local_l4_after_a_deleted_folder_and_a_kill_nothing_is_granted() {
+    let home = Home::new();
+    let over = home.dir().join("over");
+    let (_holder, _) = holder(&home, &mut home.lockspan(), "gone:2", &over);
+    fs::remove_dir_all(home.folder()).unwrap();
+    wait_until("it has noted what was lost", || home.folder().join("lost").exists());
+    wait_until("it listens again", || home.service().is_some());
+    home.end(Signal::KILL);
+    let (code, text) = code_of(&mut home.run(&["--wait", "1s", "gone:2"], "true"));
+    assert_eq!(code, 75, "{text}");
+}
+
+/// The service ends when it is idle, at the very moment when runs begin.
+#[test]
+fn local_l5_the_idle_exit_fails_no_run() {
+    let home = Home::new();
+    let binary = home.dir().join("brief");
+    let script = "#!/bin/sh\nexec BIN \"$@\" --idle-exit 1ms\n";
+    fs::write(&binary, script.replace("BIN", env!("CARGO_BIN_EXE_lockspan"))).unwrap();
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o700)).unwrap();
+    let failed: Vec<_> = thread::scope(|scope| {
+        let worker = |number: usize| {
+            let (home, binary) = (&home, &binary);
+            scope.spawn(move || {
+                let record = format!("brief:{number}");
+                let run =
+                    |_| code_of(home.run(&["-q", &record], "true").env("LOCKSPAN_BIN", binary));
+                (0..75).map(run).filter(|(code, _)| *code != 0).collect::<Vec<_>>()
+            })
+        };
+        let workers: Vec<_> = (0..4).map(worker).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+    });
+    assert!(failed.is_empty(), "{} of 300: {failed:?}", failed.len());
+}
+
+/// What keeps the service from starting is said.
+#[test]
+fn local_l6_a_service_that_cannot_start_says_why() {
+    let home = Home::new();
+    let state = home.dir().join("home/.local/state");
+    fs::create_dir_all(&state).unwrap();
+    let elsewhere = home.dir().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, state.join("lockspan")).unwrap();
+    let (code, text) = code_of(&mut home.run(&["link:1"], "true"));
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("has to be a directory (no symbolic link)"), "{text}");
+    fs::remove_file(state.join("lockspan")).unwrap();
+    assert_eq!(token(&home, "link:1").signum(), 1);
+    home.end(Signal::TERM);
+    fs::remove_dir_all(home.folder().join("data")).unwrap();
+    fs::write(home.folder().join("data"), "not a directory").unwrap();
+    let (code, text) = code_of(&mut home.run(&["file:1"], "true"));
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("does not start") && text.contains("service.log"), "{text}");
+}
+
+/// `lockspan serve` is what commands without a URL find, and they say so.
+#[test]
+fn local_l7_serve_and_run_meet() {
+    let home = Home::new();
+    let mut serve = home.lockspan();
+    serve.args(["serve", "--local", "--listen", "127.0.0.1:0", "--idle-exit", "never"]);
+    let mut server = Process::start_with_log(&mut serve);
+    let line = server.line_with("listening on");
+    let port = line.split("listening on ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    let over = home.dir().join("over");
+    let (mut holder, _) = holder(&home, &mut home.lockspan(), "meet:1", &over);
+    let url = format!("lockspan://{port}");
+    let (code, text) = code_of(&mut home.run(&["--url", &url, "--wait", "0", "meet:1"], "true"));
+    assert_eq!(code, 75, "by its port it is the same service: {text}");
+    let (code, text) = code_of(&mut home.run(&["-v", "meet:2"], "true"));
+    let process = server.pid().as_raw_pid();
+    assert_eq!(code, 0);
+    assert!(text.contains("the service is local: ("), "{text}");
+    assert!(text.contains(&format!("process {process})")), "{text}");
+    let shown = home.lockspan().arg("locks").output().unwrap();
+    assert!(String::from_utf8(shown.stdout).unwrap().contains("meet:1"));
+    let said = String::from_utf8(shown.stderr).unwrap();
+    assert!(said.contains(&format!("process {process})")), "{said}");
+    // A second one can't be it.
+    let (code, text) = code_of(home.lockspan().args(["serve", "--local"]));
+    assert_eq!(code, 75, "{text}");
+    fs::write(&over, "").unwrap();
+    assert_eq!(holder.code(), 0);
+}
+
+/// A service that a client has started makes room for `lockspan serve`, with its locks.
+#[test]
+fn local_l8_serve_takes_over_from_a_service_that_a_client_started() {
+    let home = Home::new();
+    let over = home.dir().join("over");
+    let (mut holder, held) = holder(&home, &mut home.lockspan(), "over:1", &over);
+    let first = home.service().unwrap();
+    // Not `--local` alone: this is what a person starts.
+    let mut serve = home.lockspan();
+    serve.args(["serve", "--local", "--idle-exit", "never", "--listen", "127.0.0.1:0"]);
+    let mut server = Process::start_with_log(&mut serve);
+    server.line_with(&format!("taking over from process {}", first.as_raw_pid()));
+    server.line_with("listening on");
+    assert_eq!(home.service(), Some(server.pid()));
+    let (code, text) = code_of(&mut home.run(&["--wait", "0", "over:1"], "true"));
+    assert_eq!(code, 75, "the lock was kept: {text}");
+    fs::write(&over, "").unwrap();
+    assert_eq!(holder.code(), 0, "it never lost its lock");
+    let next = token(&home, "over:1");
+    assert!(next > held, "{next} after {held}");
+}
+
+/// A run of a record that the command runs under already would wait for itself.
+#[test]
+fn run_l16_a_nested_run_of_the_same_record_is_refused_at_once() {
+    let home = Home::new();
+    let inner =
+        |words: &str| format!("{} run -q {words}; echo code $?", env!("CARGO_BIN_EXE_lockspan"));
+    let outer = |words: &[&str], script: &str| {
+        let output = home.run(words, script).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (text.trim().to_owned(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (text, why) = outer(&["nest:1"], &inner("nest:1 -- echo never"));
+    assert_eq!(text, "code 79", "{why}");
+    assert!(why.contains("already runs under nest:1 for writing"), "{why}");
+    // Through another record, and by the other name of the service.
+    let socket = home.folder().join("lock.sock");
+    let deep = inner(&format!("--url unix:{} nest:1 -- echo never", socket.display()));
+    let (text, why) = outer(&["nest:1"], &inner(&format!("nest:2 -- sh -c '{deep}'")));
+    assert_eq!(text, "code 79\ncode 0", "{why}");
+    for (outer_words, words, code) in [
+        (&["-r", "nest:3"][..], "-r nest:3 -- true", 0),
+        (&["-r", "nest:3"], "nest:3 -- true", 79),
+        (&["nest:3"], "-r nest:3 -- true", 79),
+        (&["nest:3"], "nest:4 -- true", 0),
+    ] {
+        let (text, why) = outer(outer_words, &inner(words));
+        assert_eq!(text, format!("code {code}"), "{outer_words:?} {words}: {why}");
+    }
+}
+
+/// What a run leaves behind has its variables, and may lock the record when the run is over.
+#[test]
+fn run_l17_what_a_run_left_behind_may_lock_its_record() {
+    let home = Home::new();
+    let late = home.dir().join("late");
+    let script = format!(
+        "(setsid sh -c 'sleep 0.3; {} run -q behind:1 -- touch {}' > /dev/null 2>&1 &)",
+        env!("CARGO_BIN_EXE_lockspan"),
+        late.display()
+    );
+    let mut run = Process::start(&mut home.run(&["behind:1"], &script));
+    assert_eq!(run.code(), 0);
+    wait_until("it had the lock", || late.exists());
+}

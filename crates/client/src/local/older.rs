@@ -1,0 +1,39 @@
+//! Services of versions that had other places for `local:`, which hung on a variable. One that
+//! still runs would grant what ours grants too, so it is found and refused.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+
+use super::{error, place, process};
+use crate::error::ConnectError;
+
+/// Fails if such a service of this user runs.
+pub fn refuse() -> Result<(), ConnectError> {
+    let user = rustix::process::geteuid().as_raw();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let runtime = runtime.filter(|dir| dir.is_absolute()).map(|dir| dir.join("lockspan"));
+    let places = [
+        Some(PathBuf::from(format!("/tmp/lockspan-{user}"))),
+        Some(PathBuf::from(format!("/run/user/{user}/lockspan"))),
+        runtime,
+    ];
+    // Tests leave the services of the person who runs them alone.
+    let skip = if place::test_passwd().is_some() { 2 } else { 0 };
+    for folder in places.into_iter().flatten().skip(skip) {
+        // What somebody else has put there is none of ours.
+        if !fs::symlink_metadata(&folder).is_ok_and(|found| found.uid() == user) {
+            continue;
+        }
+        let socket = folder.join("lock.sock");
+        if let Some(process) = process(&socket) {
+            return Err(error(format!(
+                "an older lockspan is still this user's service: {process}, at {}. It ends a \
+                 minute after its last use; wait for that, or end it, and replace the old binary. \
+                 Two services would grant the same lock twice",
+                socket.display()
+            )));
+        }
+    }
+    Ok(())
+}
