@@ -12,8 +12,11 @@
 //! | `futex.rs`    | Linux                              | a private futex on the word  |
 //! | `parked.rs`   | every other OS, loom, shuttle      | thread parking               |
 //! | `Alarm::Task` | futures, wherever the program runs | returning `Pending`          |
+//!
+//! Beside that, [`fork`] tells the layers above that they run in a copy of the process.
 
 mod deadline;
+pub mod fork;
 pub mod sync;
 
 #[cfg(all(target_os = "linux", not(any(lockspan_loom, lockspan_shuttle))))]

@@ -26,6 +26,11 @@ pub use std::{
 #[cfg(not(lockspan_loom))]
 pub use self::cell::UnsafeCell;
 
+/// Atomics that are the machine's own even in a model: for words that the kernel writes or reads.
+pub mod machine {
+    pub use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+}
+
 /// True when a model checker runs this code: nothing may spin for the sake of time there.
 pub const MODEL: bool = cfg!(any(lockspan_loom, lockspan_shuttle));
 
