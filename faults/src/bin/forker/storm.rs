@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use lockspan::{Options, blocking_connect};
+use lockspan::{Locks, Options, OwnedReadGuard, Record, blocking_connect};
 
 use crate::process::{By, Side, end_at_once, fork, say};
 use crate::{LEASE, Outcome, SOON, Way, ensure, record, refused};
@@ -48,6 +48,8 @@ pub(crate) fn storm(url: &str) -> Outcome {
             }
         }));
     }
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.map_err(|why| why.to_string())?;
     let mut told = Ok(());
     for number in 0..FORKS {
         let before = turns.load(Ordering::Relaxed);
@@ -56,11 +58,16 @@ pub(crate) fn storm(url: &str) -> Outcome {
             thread::yield_now();
         }
         let ours = record(&locks, &format!("storm:{}", number % 12));
+        // Others may want what is held across the fork.
+        let held = match number % 2 {
+            0 => None,
+            _ => Some(ours.clone().read_owned()),
+        };
+        let held = held.map(|held| runtime.block_on(held)).transpose();
+        let held = held.map_err(|why| why.to_string())?;
         match fork(By::Fork) {
             Side::Child => {
-                let refused = refused("write", ours.blocking_write().map(drop))
-                    .and_then(|()| refused("read", ours.blocking_read().map(drop)));
-                if let Err(why) = refused {
+                if let Err(why) = in_a_child(&locks, &ours, held) {
                     say(&format!("child {number}: {why}"));
                     end_at_once(1);
                 }
@@ -76,7 +83,7 @@ pub(crate) fn storm(url: &str) -> Outcome {
                         drop((ours, locks, other));
                         let anew = Way::Threads.connect(url);
                         let anew = anew.and_then(|locks| {
-                            let record = record(&locks, "storm:child");
+                            let record = record(&locks, &format!("storm:child{number}"));
                             let got = record.blocking_write_timeout(SOON).map(drop);
                             got.map_err(|why| why.to_string())
                         });
@@ -92,6 +99,7 @@ pub(crate) fn storm(url: &str) -> Outcome {
                     told = Err(format!("fork {number}: {why}"));
                     break;
                 }
+                ensure!(held.is_none_or(|held| held.is_valid()), "the parent's guard is lost");
             }
         }
     }
@@ -105,6 +113,24 @@ pub(crate) fn storm(url: &str) -> Outcome {
     ensure!(after.is_ok_and(|guard| guard.is_valid()), "the parent's connection is broken");
     ensure!(locks.stats().lost == 0, "the parent has lost {} grants", locks.stats().lost);
     ensure!(locks.stats().connects <= 1, "the parent had to connect again");
+    Ok(())
+}
+
+/// Each call of a child that would take a mutex of the client in the parent.
+fn in_a_child(locks: &Locks, ours: &Record, held: Option<OwnedReadGuard>) -> Outcome {
+    refused("write", ours.blocking_write().map(drop))?;
+    refused("read", ours.blocking_read().map(drop))?;
+    for number in 0..64 {
+        let other = record(locks, &format!("storm:{number}"));
+        refused("timed", other.blocking_write_timeout(SOON).map(drop))?;
+    }
+    if let Some(held) = held {
+        ensure!(!held.is_valid(), "the child's copy of the guard is valid");
+        drop(held);
+    }
+    let _ = locks.stats();
+    locks.give_back_idle();
+    locks.publish_metrics();
     Ok(())
 }
 
