@@ -342,16 +342,16 @@ struct Made<T> {
     value: T,
 }
 
-// SAFETY: it hands out shared references, and drops a value in the thread that made it.
-unsafe impl<T: Send + Sync> Sync for ProcessLocal<T> {}
-
 impl<T: 'static> ProcessLocal<T> {
     /// An empty one.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
+}
 
+/// Any thread may be handed the value that another has made.
+impl<T: Send + Sync + 'static> ProcessLocal<T> {
     /// What this process has made, if it has.
     pub fn get(&self) -> Option<&'static T> {
         Self::of_this_process(self.0.load(Ordering::Acquire))
@@ -397,7 +397,7 @@ impl<T: 'static> Default for ProcessLocal<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for ProcessLocal<T> {
+impl<T: fmt::Debug + Send + Sync> fmt::Debug for ProcessLocal<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ProcessLocal").field(&self.get()).finish()
     }
