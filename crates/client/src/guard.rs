@@ -50,8 +50,9 @@ pub type OwnedWriteGuard = Guard<Exclusive, Record>;
 /// it never waits.
 ///
 /// The lease behind it can end while it is held: the network was cut, the process was stopped. Then
-/// others may hold the record. In a child of a fork every guard of the parent is lost at once. [`Guard::is_valid`] says whether that has happened, [`Guard::lost`]
+/// others may hold the record. [`Guard::is_valid`] says whether that has happened, [`Guard::lost`]
 /// waits for it, and the store behind the record can refuse a late write by the [`Guard::token`].
+/// In a child of a fork every guard of the parent is lost at once.
 #[must_use = "the record is released as soon as its guard is dropped"]
 pub struct Guard<K: Kind, R: Borrow<Record>> {
     /// None once it has turned into another guard.

@@ -68,7 +68,7 @@ impl Child {
                 0 => {
                     // SAFETY: the child was not waited for, so its id is not given to another.
                     unsafe { libc::kill(self.0, libc::SIGKILL) };
-                    // SAFETY: as above.
+                    // SAFETY: it is still our child, and `status` is ours.
                     unsafe { libc::waitpid(self.0, &raw mut status, 0) };
                     return Err("the child hangs".to_owned());
                 }

@@ -201,8 +201,8 @@ pub(crate) fn futures(url: &str, way: Way) -> Outcome {
     for drops_only in [false, true] {
         match fork(By::Fork) {
             Side::Child if drops_only => {
-                // The child returns as far as to `main`, and so drops everything; but a runtime with
-                // threads would wait for them, and they are not here.
+                // The child returns as far as to `main`, and so drops everything; but a runtime
+                // with threads would wait for them, and they are not here.
                 if let Way::Tasks(runtime) = way {
                     std::mem::forget(runtime);
                 }
@@ -260,7 +260,7 @@ pub(crate) fn daemon(url: &str, way: &Way) -> Outcome {
     let held = write(way, &locks, NAME)?;
     let parent = std::process::id();
     match fork(By::Fork) {
-        Side::Parent(_) => return Ok(()),
+        Side::Parent(_) => Ok(()),
         Side::Child => child(|| {
             let late = Instant::now() + SOON;
             while rustix::process::getppid().is_some_and(|now| {
