@@ -83,8 +83,9 @@ pub use url::{DEFAULT_PORT, shown_url};
 /// - dropping guards, futures, records and [`Locks`] does nothing: nothing is sent, no session ends
 ///   and no thread is waited for. The parent goes on as if there were no child.
 ///
-/// The child connects again, by `connect` in a runtime of its own or by [`blocking_connect`].
-/// `memory:` is a new and empty service there.
+/// The child connects again, by `connect` in a runtime of its own (in a thread of its own too, if
+/// it was a task that forked) or by [`blocking_connect`]. `memory:` is a new and empty service
+/// there.
 ///
 /// Tokio's runtimes do not survive a fork: a child must not use one of its parent's. It must not
 /// drop one with threads either, which would wait for threads that are not there
