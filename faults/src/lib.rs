@@ -7,6 +7,7 @@
 //! |---|---|
 //! | scenarios of the classic lock-server tester, with 0, 5 and 20 % loss | `tests/tester.rs` |
 //! | the failures of `docs/failures.md` by number | `tests/service/` |
+//! | processes that fork (`src/bin/forker`) | `tests/fork.rs` |
 //! | processes killed, stopped and cut off at random, and a judge | `faults run`, [`run`] |
 //!
 //! ```text

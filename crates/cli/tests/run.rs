@@ -5,7 +5,7 @@
 mod common;
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{Process, Service, Stray, guardian_of, lockspan, runs, wait_until};
 use rustix::process::{Signal, kill_process};
@@ -51,6 +51,18 @@ fn the_command_knows_its_record_and_a_rising_token() {
         assert_eq!(run.line(), "straße:7");
         assert_eq!(run.code(), 0);
     }
+}
+
+/// The command has its three streams and what `run` itself was given: no socket, no pipe of the
+/// guardian. The other number is that of the folder which `ls` reads.
+#[test]
+fn the_command_inherits_no_descriptor_of_ours() {
+    let service = Service::start();
+    let script = "exec ls /proc/self/fd";
+    let alone = Process::start(Command::new("sh").args(["-c", script])).rest();
+    assert!(alone.len() > 3, "{alone:?}");
+    let under_lock = Process::start(&mut service.run(&["streams:1"], script)).rest();
+    assert_eq!(under_lock, alone);
 }
 
 #[test]

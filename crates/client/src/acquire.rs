@@ -1,6 +1,7 @@
 //! Waiting for a record: the futures behind `read`, `write` and `upgrade`.
 //!
 //! A future that is dropped leaves the line; if it was just granted the record, it hands it on.
+//! In a child of a fork it is refused with [`LockError::Forked`] and leaves nothing: see `node`.
 
 use std::borrow::Borrow;
 use std::future::Future;
@@ -84,6 +85,9 @@ impl Record {
     /// After somebody has left a watched gate, or has come to need less.
     #[cold]
     pub(crate) fn look_after(&self, how: Use) {
+        if self.node().is_forked() {
+            return;
+        }
         self.node().after_leaving(&self.entry, |line, look, wakes| {
             if let Some(owner) = self.owner {
                 line.named_left(owner);
@@ -190,6 +194,10 @@ impl Record {
         has_swept: &mut bool,
         context: &mut Context<'_>,
     ) -> Poll<Answer> {
+        if self.node().is_forked() {
+            *place = None;
+            return Poll::Ready(Err(LockError::Forked));
+        }
         ready!(let_others_run(context));
         // Of somebody who has to get in line again.
         let mut wait = None;
@@ -238,6 +246,9 @@ impl Record {
 
     /// Leaves the line; returns what it had just been given.
     fn give_up(&self, place: Place) -> Option<Pass> {
+        if self.node().is_forked() {
+            return None;
+        }
         let (answer, gone) = self.node().with_line(&self.entry, |line, look, wakes| {
             let gone = line.give_up(place);
             if gone.is_some() {
@@ -363,6 +374,10 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
         let this = self.get_mut();
         let guard = this.guard.take().expect("a future is not polled after it is ready");
         let record = guard.record();
+        if record.node().is_forked() {
+            this.place = None;
+            return Poll::Ready(Err((guard, LockError::Forked)));
+        }
         let place = match &this.place {
             Some(there) => there.place,
             None => {

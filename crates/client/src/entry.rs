@@ -75,6 +75,11 @@ impl Entry {
         }
     }
 
+    /// The entry of a record that is in no map.
+    pub(crate) fn alone(name: &Name) -> Arc<Self> {
+        Arc::new(Self::new(name.clone()))
+    }
+
     /// The token of the present opening. Who sees one that came after a loss also sees the loss: so
     /// a guard of before is never taken for good with the token of somebody after it.
     #[inline]

@@ -8,6 +8,10 @@ use lockspan_protocol::{AcquireRefusal, Owner, SessionRefusal};
 
 use crate::url::shown_url;
 
+/// What a child is told that uses its parent's connection.
+const FORKED: &str =
+    "this connection belongs to the parent process; call connect again in the child";
+
 /// Why a record was not acquired, or is not held any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -34,6 +38,9 @@ pub enum LockError {
     TooManyRecords(Box<WantRefusal>),
     /// The connection was closed by [`Locks::close`](crate::Locks::close).
     Closed,
+    /// This process is a child, by `fork`, of the one that connected: the connection and all that
+    /// is held by it are the parent's. [Connect](crate::connect#after-a-fork) again in the child.
+    Forked,
 }
 
 impl LockError {
@@ -72,6 +79,7 @@ impl fmt::Display for LockError {
             Self::Trouble(why) => why.fmt(f),
             Self::TooManyRecords(why) => write!(f, "{why}"),
             Self::Closed => f.write_str("the connection to the lock service was closed"),
+            Self::Forked => f.write_str(FORKED),
         }
     }
 }
@@ -168,6 +176,12 @@ impl ConnectError {
     pub fn bad_url(url: &str, why: &'static str) -> Self {
         Self::BadUrl { url: shown_url(url), why }
     }
+
+    /// The process was forked while it connected, and this is the child.
+    #[must_use]
+    pub fn forked() -> Self {
+        Self::Local { what: FORKED.to_owned() }
+    }
 }
 
 impl fmt::Display for ConnectError {
@@ -201,6 +215,8 @@ impl std::error::Error for ConnectError {
 
 /// The server has not confirmed that it heard of the end: whether the records are free already is
 /// not known. They are when the lease is over.
+///
+/// A child of a fork is always told so, and has ended nothing: the session is its parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloseUnknown;
 

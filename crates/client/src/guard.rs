@@ -3,8 +3,10 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::task::Poll;
 use std::time::Duration;
 
+use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::{Mode, Token};
 use lockspan_thread::gate::{Left, Pass};
 
@@ -51,6 +53,7 @@ pub type OwnedWriteGuard = Guard<Exclusive, Record>;
 /// The lease behind it can end while it is held: the network was cut, the process was stopped. Then
 /// others may hold the record. [`Guard::is_valid`] says whether that has happened, [`Guard::lost`]
 /// waits for it, and the store behind the record can refuse a late write by the [`Guard::token`].
+/// In a child of a fork every guard of the parent is lost at once.
 #[must_use = "the record is released as soon as its guard is dropped"]
 pub struct Guard<K: Kind, R: Borrow<Record>> {
     /// None once it has turned into another guard.
@@ -134,6 +137,13 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
     /// Waits until the record is lost: its lease has ended, or the server has given it away. Any
     /// executor may wait for it, also while the runtime of `connect` stands still.
     pub async fn lost(&self) {
+        if !self.record().node().is_forked() {
+            // The timer is the parent's, and so is the bell.
+            BoundFuture::new(self.lost_here(), || Poll::Ready(())).await;
+        }
+    }
+
+    async fn lost_here(&self) {
         let record = self.record();
         loop {
             let bell = lock(&record.entry.line).bell();

@@ -71,6 +71,30 @@ pub use url::{DEFAULT_PORT, service_address, shown_url};
 
 /// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
 /// `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE`, with the default [`Options`].
+///
+/// # After a fork
+///
+/// A connection belongs to the process that made it. In a child that `fork` (or a bare `clone`) has
+/// made, all of it is lost at once:
+///
+/// - calls fail with [`LockError::Forked`], whose text says to call `connect` again; waits that
+///   began in the parent end with it when they are polled in the child;
+/// - guards are not valid, and [`Guard::lost`] returns;
+/// - dropping guards, futures, records and [`Locks`] does nothing: nothing is sent, no session ends
+///   and no thread is waited for. The parent goes on as if there were no child.
+///
+/// The child connects again, by `connect` in a runtime of its own (in a thread of its own too, if
+/// it was a task that forked) or by [`blocking_connect`]. `memory:` is a new and empty service
+/// there.
+///
+/// Tokio's runtimes do not survive a fork: a child must not use one of its parent's. It must not
+/// drop one with threads either, which would wait for threads that are not there
+/// (`std::mem::forget` it, or end by `std::process::exit`); nor one without threads if it has a
+/// connection to Redis, whose socket would be cut off in the parent, which then connects again.
+/// A command that is started by [`std::process::Command`] is no such child: it inherits nothing.
+///
+/// A child is noticed by memory that Linux wipes on a fork, at no cost. Before Linux 4.14 it is a
+/// handler of `pthread_atfork` that wipes: then a child of a bare `clone` is not noticed.
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     Options::new().connect(url).await
 }
@@ -83,7 +107,8 @@ pub fn connect_in_background(
     task::connect_in_background(connecting)
 }
 
-/// Connects for a program without an async runtime.
+/// Connects for a program without an async runtime. The connection belongs to the calling process:
+/// see [`connect`](connect#after-a-fork).
 pub fn blocking_connect(url: &str) -> Result<Locks, ConnectError> {
     Options::new().blocking_connect(url)
 }

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use lockspan_park::fork::ProcessBound;
 use lockspan_protocol::{BadName, Owner, Record as Name};
 
+use crate::entry::Entry;
 use crate::error::{CloseUnknown, LockError};
 use crate::guard::{OwnedReadGuard, OwnedWriteGuard};
 use crate::node::Node;
@@ -16,12 +18,27 @@ use crate::task;
 
 /// What all handles of a connection share. When the last goes, the session ends.
 pub(crate) struct Handle {
-    pub(crate) node: Arc<Node>,
+    node: ProcessBound<Arc<Node>>,
     pub(crate) try_for: Duration,
+}
+
+impl Handle {
+    pub(crate) fn new(node: Arc<Node>, try_for: Duration) -> Self {
+        Self { node: ProcessBound::new(node), try_for }
+    }
+
+    #[inline]
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        // A child has a copy of the handle, not of the session.
+        if self.node.is_forked() {
+            return;
+        }
         self.node.close();
         self.node.is_ended.store(true, Ordering::Release);
         self.node.bell.notify_one();
@@ -32,7 +49,7 @@ impl Drop for Handle {
 ///
 /// It reconnects by itself. Records that were used stay cached on this node until somebody else
 /// wants them. When the last handle, record and guard is dropped, the session ends and everything
-/// goes back.
+/// goes back. It belongs to the process that [connected](crate::connect#after-a-fork).
 #[derive(Clone)]
 pub struct Locks {
     handle: Arc<Handle>,
@@ -62,7 +79,9 @@ impl Locks {
     /// The record with this name.
     #[must_use]
     pub fn named(&self, name: &Name) -> Record {
-        let entry = self.handle.node.entries.get(name);
+        let node = self.handle.node();
+        // In a child a thread that is not there may hold the map.
+        let entry = if node.is_forked() { Entry::alone(name) } else { node.entries.get(name) };
         Record { handle: Arc::clone(&self.handle), entry, owner: self.owner }
     }
 
@@ -93,18 +112,18 @@ impl Locks {
     /// What has happened so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.handle.node.stats()
+        self.handle.node().stats()
     }
 
     /// Tells the recorder of the `metrics` façade what was counted until now. That happens once a
     /// second by itself, and when the connection ends; this is for who can't wait for it.
     pub fn publish_metrics(&self) {
-        self.handle.node.publish();
+        self.handle.node().publish();
     }
 
     /// Gives back what is cached and not in use, at once.
     pub fn give_back_idle(&self) {
-        self.handle.node.give_back_idle();
+        self.handle.node().give_back_idle();
     }
 
     /// What ends this session when another process sends it, on any connection to the same server
@@ -119,7 +138,7 @@ impl Locks {
     /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when
     /// the server has heard it, or with [`CloseUnknown`] when it does not answer.
     pub async fn close(self) -> Result<(), CloseUnknown> {
-        task::close(&self.handle.node).await
+        task::close(self.handle.node()).await
     }
 }
 

@@ -1,11 +1,13 @@
 //! `memory:`, the whole service inside this process: the same tables, with no bytes in between.
 //!
 //! There is one for each name, from the first connection to the last. Nothing of it is durable, and
-//! nothing needs to be: it ends with everybody who could hold something.
+//! nothing needs to be: it ends with everybody who could hold something. A child of a fork begins
+//! with none: what its parent has is a copy there, whose nodes are lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, LazyLock, Mutex, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
+use lockspan_park::fork::ProcessLocal;
 use lockspan_protocol::server::{Input, Listed, Output, reply_to};
 use lockspan_protocol::{
     Epoch, GroupSet, Limits, LockServer, Refusal, SessionId, Tick, ToNode, ToServer,
@@ -19,7 +21,7 @@ use crate::node::Node;
 /// Tables of a service. It is one lock for all of them, so more would serve nobody.
 const TABLES: usize = 1;
 
-static SERVICES: LazyLock<Mutex<BTreeMap<String, Weak<Service>>>> = LazyLock::new(Mutex::default);
+static SERVICES: ProcessLocal<Mutex<BTreeMap<String, Weak<Service>>>> = ProcessLocal::new();
 
 /// A service.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ pub(crate) struct Seat {
 impl Seat {
     /// Takes a seat at the service of this name; it is begun if there is none.
     pub(crate) fn take(name: &str) -> Self {
-        let mut services = lock(&SERVICES);
+        let mut services = lock(SERVICES.get_or_init(Mutex::default));
         services.retain(|_, service| service.strong_count() > 0);
         let service = services.get(name).and_then(Weak::upgrade).unwrap_or_else(|| {
             let service = Arc::new(Service::begin());

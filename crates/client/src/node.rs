@@ -17,14 +17,26 @@
 //! end of a later lease is stored in `until`, with release. A thread that goes in takes its
 //! generation with it, loads `until` with acquire, reads the clock, and then looks whether its
 //! generation is still the present one: if it saw the later lease, it sees that it was lost.
+//!
+//! # In a child of a fork
+//!
+//! The child has a copy of the node, and not the threads that look after it. The end of the lease
+//! is in a [word that a fork wipes](lockspan_park::fork): in the child it is 0, so every lease is
+//! over there, and the fast path needs no check of its own. Any mutex of the node may be locked for
+//! ever in the child, and its sockets are shared with the parent. So every call of a user that
+//! would take a mutex, send something or arm a timer asks [`Node::is_forked`] first; and the node
+//! and its task are [bound](lockspan_park::fork::ProcessBound) to their process: they are leaked in
+//! the child, since dropping a socket would deregister the parent's from the `epoll` that both
+//! have.
 
 mod circles;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use lockspan_park::fork::{Process, WipedWord};
 use lockspan_protocol::cache::{Config, Input, Output, WantRefusal};
 use lockspan_protocol::{
     AcquireRefusal, GroupSet, LockCache, Owner, Record as Name, ServerId, SessionId, Tick, ToNode,
@@ -92,8 +104,10 @@ pub(crate) struct Core {
 /// A node.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// The end of the lease, in ticks.
-    until: AtomicU64,
+    /// The end of the lease, in ticks. Only the process that made the node stores here.
+    until: WipedWord,
+    /// The process that made it.
+    process: Process,
     pub(crate) meter: Meter,
     pub(crate) core: Mutex<Core>,
     pub(crate) entries: Entries,
@@ -137,7 +151,8 @@ impl Node {
         };
         core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
         Self {
-            until: AtomicU64::new(0),
+            until: WipedWord::new(),
+            process: Process::current(),
             meter,
             core: Mutex::new(core),
             entries: Entries::new(),
@@ -153,7 +168,13 @@ impl Node {
         }
     }
 
-    /// The end of the lease.
+    /// Whether this is a copy that a fork has made: another process has the connection.
+    #[inline]
+    pub(crate) fn is_forked(&self) -> bool {
+        !self.process.is_current()
+    }
+
+    /// The end of the lease; 0 in a child of a fork.
     #[inline]
     pub(crate) fn until(&self) -> Tick {
         Tick(self.until.load(Ordering::Acquire))
@@ -302,6 +323,7 @@ impl Node {
         woken: usize,
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
+        debug_assert!(!self.is_forked(), "the core may be locked for ever");
         let mut wakes = Vec::with_capacity(woken);
         let mut core = lock(&self.core);
         core.now = clock::now();
@@ -401,6 +423,9 @@ impl Node {
 
     /// Gives back what is not in use.
     pub(crate) fn give_back_idle(&self) {
+        if self.is_forked() {
+            return;
+        }
         let all = self.entries.which(|_| true);
         self.give_back(&all);
     }
@@ -685,6 +710,9 @@ impl Node {
 
     /// What has happened so far.
     pub(crate) fn stats(&self) -> Stats {
+        if self.is_forked() {
+            return self.counts.stats(0, 0);
+        }
         self.counts.stats(self.cached(), self.way.sent_bytes())
     }
 

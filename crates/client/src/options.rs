@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
+use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::cache::{Config, PageLimits};
 use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
 use lockspan_tls::ClientFiles;
@@ -217,8 +219,14 @@ impl Options {
         Dial::new(site, &self.name).map(Some)
     }
 
-    /// Connects. The connection is looked after by a task of the runtime that this is called in.
+    /// Connects. The connection is looked after by a task of the runtime that this is called in,
+    /// and belongs to [this process](crate::connect#after-a-fork).
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
+        // A socket that is being connected is the parent's.
+        BoundFuture::new(self.connect_here(url), || Poll::Ready(Err(ConnectError::forked()))).await
+    }
+
+    async fn connect_here(self, url: &str) -> Result<Locks, ConnectError> {
         let dial = self.dial(url)?;
         let config = self.config()?;
         let (habits, meter) = (self.habits(), self.meter());
@@ -232,7 +240,7 @@ impl Options {
                     seat.belongs_to(&node);
                 }
                 node.connected();
-                runtime.spawn(task::attend(Attended(Arc::clone(&node))));
+                task::spawn(&runtime, task::attend(Attended(Arc::clone(&node))));
                 node
             }
             Some(dial) => {
@@ -240,11 +248,12 @@ impl Options {
                 let way = Way::Stream(Outbox::default());
                 let node = Arc::new(Node::new(config, habits, meter, way, runtime.clone()));
                 task::begin(&node, &first);
-                runtime.spawn(task::run(Attended(Arc::clone(&node)), dial, first, self.lease));
+                let attended = Attended(Arc::clone(&node));
+                task::spawn(&runtime, task::run(attended, dial, first, self.lease));
                 node
             }
         };
-        Ok(Locks::new(Handle { node, try_for: self.try_for }))
+        Ok(Locks::new(Handle::new(node, self.try_for)))
     }
 
     /// Connects for a program without a runtime: the connection is looked after by a thread of its

@@ -33,9 +33,14 @@ pub trait Peer: fmt::Debug + Send + Sync + 'static {
 pub struct Ear(Weak<Node>);
 
 impl Ear {
+    /// The node, unless it is gone or this is a child of a fork, which has nobody to speak to.
+    fn node(&self) -> Option<Arc<Node>> {
+        self.0.upgrade().filter(|node| !node.is_forked())
+    }
+
     /// The peer says this, in this order, in a session.
     pub fn hear(&self, session: SessionId, messages: impl IntoIterator<Item = ToNode>) {
-        if let Some(node) = self.0.upgrade() {
+        if let Some(node) = self.node() {
             let heard = messages.into_iter().map(|message| (session, Event::Node(message)));
             node.hear(&mut heard.collect());
             if node.habits.caching && node.is_crowded() {
@@ -46,14 +51,14 @@ impl Ear {
 
     /// Whoever waits for this record here is refused. The peer is told that the wait is over.
     pub fn refuse(&self, record: &Name, why: &LockError) {
-        if let Some(node) = self.0.upgrade() {
+        if let Some(node) = self.node() {
             node.refuse_record(record, why);
         }
     }
 
     /// The end was heard, and all is let go of.
     pub fn closed(&self) {
-        if let Some(node) = self.0.upgrade() {
+        if let Some(node) = self.node() {
             node.confirmed.notify_one();
         }
     }
@@ -73,7 +78,7 @@ impl Options {
             Node::new(config, habits, meter, way, runtime.clone())
         });
         node.connected();
-        runtime.spawn(task::attend_peer(Attended(Arc::clone(&node))));
-        Ok(Locks::new(Handle { node, try_for: self.try_for }))
+        task::spawn(&runtime, task::attend_peer(Attended(Arc::clone(&node))));
+        Ok(Locks::new(Handle::new(node, self.try_for)))
     }
 }

@@ -1,12 +1,14 @@
 //! A record as its users see it.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::{Mode, Owner, Record as Name};
 use lockspan_thread::gate::Use;
 
@@ -37,7 +39,7 @@ pub struct Record {
 impl Record {
     #[inline]
     pub(crate) fn node(&self) -> &Node {
-        &self.handle.node
+        self.handle.node()
     }
 
     /// Its name.
@@ -151,28 +153,34 @@ impl Record {
         acquired.map(Guard::into_entered)
     }
 
-    async fn in_time<G>(
+    async fn in_time<K: Kind, R: Borrow<Self> + Unpin>(
         &self,
-        acquire: impl Future<Output = Result<G, LockError>>,
+        mut acquire: Acquire<K, R>,
         time: Duration,
-    ) -> Result<G, LockError> {
-        let mut acquire = pin!(acquire);
-        // A record that is there at once needs no timer.
-        let polled = poll_fn(|context| Poll::Ready(acquire.as_mut().poll(context)));
-        if let Poll::Ready(acquired) = polled.await {
+    ) -> Result<Guard<K, R>, LockError> {
+        // What is there at once needs no timer.
+        let first = poll_fn(|context| Poll::Ready(Pin::new(&mut acquire).poll(context)));
+        if let Poll::Ready(acquired) = first.await {
             return acquired;
         }
-        tokio::select! {
-            biased;
-            acquired = acquire => acquired,
-            () = task::timer(self.node(), time) => Err(LockError::Timeout),
-        }
+        let waiting = async move {
+            tokio::select! {
+                biased;
+                acquired = acquire => acquired,
+                () = task::timer(self.node(), time) => Err(LockError::Timeout),
+            }
+        };
+        // The timer is the parent's.
+        BoundFuture::new(waiting, || Poll::Ready(Err(LockError::Forked))).await
     }
 
     async fn try_acquire<'a, K: Kind>(
         &'a self,
         acquire: Acquire<K, &'a Self>,
     ) -> Result<Option<Guard<K, &'a Self>>, LockError> {
+        if self.node().is_forked() {
+            return Err(LockError::Forked);
+        }
         let inside = self.entry.gate.inside();
         if inside.writer || (K::MODE == Mode::Write && inside.readers > 0) {
             return Ok(None);
@@ -186,6 +194,9 @@ impl Record {
 
     /// Somebody who wrote goes on reading.
     pub(crate) fn downgraded(&self, how: Use) {
+        if self.node().is_forked() {
+            return;
+        }
         self.node().with_line(&self.entry, |line, look, wakes| {
             if how == Use::Write {
                 line.writer_left();

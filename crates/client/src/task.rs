@@ -3,11 +3,13 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use lockspan_park::fork::{BoundFuture, ProcessLocal};
 use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
@@ -40,18 +42,37 @@ const READ: usize = 64 * 1024;
 /// Room for so many messages is kept for the next that come together.
 const EVENTS_KEPT: usize = 64;
 
+/// The runtime of programs that have none: one thread. A child of a fork has not that thread, and
+/// makes a runtime of its own.
+struct Background {
+    handle: Handle,
+    runtime: Option<Runtime>,
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Another thread was faster to make one; nothing runs in this one, and nobody waits for it.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// The thread that looks after connections of programs without a runtime.
 pub(crate) fn background() -> io::Result<Handle> {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    if let Some(runtime) = RUNTIME.get() {
-        return Ok(runtime.handle().clone());
-    }
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("lockspan")
-        .enable_all()
-        .build()?;
-    Ok(RUNTIME.get_or_init(|| runtime).handle().clone())
+    static RUNTIME: ProcessLocal<Background> = ProcessLocal::new();
+    let background = RUNTIME.get_or_try_init(|| {
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).thread_name("lockspan").enable_all().build()?;
+        io::Result::Ok(Background { handle: runtime.handle().clone(), runtime: Some(runtime) })
+    })?;
+    Ok(background.handle.clone())
+}
+
+/// Has a task of the runtime look after a node. In a child of a fork the task does nothing and is
+/// not dropped, even if the runtime is driven or dropped there.
+pub(crate) fn spawn(runtime: &Handle, task: impl Future<Output = ()> + Send + 'static) {
+    runtime.spawn(BoundFuture::new(task, || Poll::Pending));
 }
 
 /// A timer for whoever waits: for a time-out, or for the end of a lease. It runs on the background
@@ -520,6 +541,13 @@ async fn farewell(outbox: &Outbox, stream: &Stream) -> io::Result<()> {
 
 /// Ends the session, and waits until the server has heard it.
 pub(crate) async fn close(node: &Node) -> Result<(), CloseUnknown> {
+    if node.is_forked() {
+        return Err(CloseUnknown);
+    }
+    BoundFuture::new(close_here(node), || Poll::Ready(Err(CloseUnknown))).await
+}
+
+async fn close_here(node: &Node) -> Result<(), CloseUnknown> {
     match &node.way {
         Way::Memory(_) => {
             node.close();

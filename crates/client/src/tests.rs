@@ -35,7 +35,7 @@ fn nobody_gets_a_record_before_the_guards_of_a_node_that_closes_are_lost() {
     let (here, ours) = connect(&runtime, "closing");
     let (_there, theirs) = connect(&runtime, "closing");
     let held = ours.blocking_write().unwrap();
-    let node = Arc::clone(&ours.handle.node);
+    let node = Arc::clone(ours.handle.node());
     // The node comes to the end of its session, but not past this line.
     let line = lock(&ours.entry.line);
     let closing = thread::spawn({

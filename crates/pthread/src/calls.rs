@@ -25,7 +25,7 @@ static AT_LOAD: extern "C" fn() = {
         // out here: in the midst of a lock call it would use the heap and files.
         PrivatePolicy::crowd();
         PrivatePolicy::now();
-        lockspan_park::fork::generation();
+        let _ = lockspan_park::fork::generation();
         // A child of `fork` holds no process-shared locks.
         // SAFETY: the handler is a plain function that touches the calling thread's table only.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

@@ -31,7 +31,7 @@ use crate::alarms::{Alarms, Due, jittered};
 use crate::claim::{Claim, Leaving, Retry};
 use crate::identity::Identity;
 use crate::keys::Keys;
-use crate::link::{Dial, Link, Word};
+use crate::link::{Dial, Link, Word, spawn};
 use crate::peer::{Done, Mouth, Work};
 use crate::script::{Call, Op};
 use crate::trouble::trouble;
@@ -476,7 +476,7 @@ impl Desk {
         // A server that lets us connect and does nothing for us is not called in a hurry either.
         let first = self.pause;
         self.pause = next_pause(first);
-        tokio::spawn(async move {
+        spawn(async move {
             let mut pause = first;
             while !mouth.0.is_closed() {
                 sleep(jittered(pause)).await;

@@ -35,6 +35,12 @@ pub use options::Options;
 /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS,
 /// `redis-sentinel://HOST,HOST?master=NAME`, `redis-cluster://HOST,HOST`, or what
 /// [`lockspan_client::connect`] has.
+///
+/// # After a fork
+///
+/// The connection belongs to the process that made it: in a child that `fork` has made, everything
+/// of it is lost, and the child has to connect again. See
+/// [`lockspan_client::connect`](lockspan_client::connect#after-a-fork).
 pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
     Options::new().connect(url).await
 }

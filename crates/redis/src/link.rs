@@ -5,9 +5,11 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
+use lockspan_park::fork::BoundFuture;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
@@ -19,7 +21,7 @@ use redis::{
     ProtocolVersion, PushInfo, PushKind, RedisError, ServerErrorKind, TlsMode, Value,
 };
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep, timeout};
 
 use crate::identity::ALL;
@@ -252,7 +254,7 @@ impl Dial {
         listener.subscribe(&[channel, ALL][..]).await?;
         let (mut voice, mut heard) = listener.split();
         let (words, patience) = (self.words.clone(), self.patience);
-        let task = tokio::spawn(async move {
+        let task = spawn(async move {
             // Nothing else is ever said there: without this nobody would see that it is gone.
             let silence = async {
                 loop {
@@ -279,6 +281,12 @@ impl Dial {
         });
         Ok(Arc::new(Listener(task.abort_handle())))
     }
+}
+
+/// Runs a task that owns connections. In a child of a fork it does nothing and is not dropped, even
+/// if the runtime is driven or dropped there: its sockets are the parent's.
+pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(BoundFuture::new(task, || Poll::Pending))
 }
 
 /// TLS is done by what the program has chosen; by ring, if it has chosen nothing. Without a choice

@@ -1,14 +1,16 @@
 //! How to be connected.
 
 use std::path::PathBuf;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockspan_client::{ConnectError, Handoff, Locks};
+use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::StayLimits;
 
 use crate::desk::{Desk, Settings};
 use crate::identity::Identity;
-use crate::link::Dial;
+use crate::link::{self, Dial};
 use crate::peer::Mouth;
 use crate::trouble::trouble;
 use crate::url::{self, Target};
@@ -189,11 +191,13 @@ impl Options {
         Self { patience, ..self }
     }
 
-    /// Connects. The connection is looked after by a task of the runtime that this is called in.
+    /// Connects. The connection is looked after by a task of the runtime that this is called in,
+    /// and belongs to [this process](lockspan_client::connect#after-a-fork).
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         if url::is_ours(url) {
-            let target = Target::parse(url)?;
-            self.connect_redis(target).await
+            let connecting = self.connect_redis(Target::parse(url)?);
+            // A socket that is being connected is the parent's.
+            BoundFuture::new(connecting, || Poll::Ready(Err(ConnectError::forked()))).await
         } else {
             self.common.connect(url).await
         }
@@ -251,7 +255,8 @@ impl Options {
         let (mouth, told) = Mouth::new();
         let ours = mouth.clone();
         self.common.caching(caching).connect_to(move |ear| {
-            tokio::spawn(Desk::new(ear, me, settings, dial, first, ours).run(told, heard));
+            let desk = Desk::new(ear, me, settings, dial, first, ours).run(told, heard);
+            link::spawn(desk);
             Box::new(mouth)
         })
     }

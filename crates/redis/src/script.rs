@@ -1,7 +1,6 @@
 //! The scripts, and how they are called.
 
-use std::sync::LazyLock;
-
+use lockspan_park::fork::ProcessLocal;
 use redis::{Cmd, Script};
 
 use crate::keys::Keys;
@@ -37,17 +36,13 @@ pub(crate) struct Call<'a> {
     pub(crate) plain: bool,
 }
 
+/// A script, whose name is computed at the first use. Nobody waits for another thread that computes
+/// it: after a fork that thread is not there.
 macro_rules! script {
-    ($file:literal $(, $usual:literal)?) => {
-        LazyLock::new(|| {
-            Text::new(concat!(
-                include_str!("lua/head.lua"),
-                $(include_str!(concat!("lua/", $usual)),)?
-                include_str!("lua/common.lua"),
-                include_str!(concat!("lua/", $file)),
-            ))
-        })
-    };
+    ($($part:literal),+) => {{
+        static TEXT: ProcessLocal<Text> = ProcessLocal::new();
+        TEXT.get_or_init(|| Text::new(concat!($(include_str!(concat!("lua/", $part))),+)))
+    }};
 }
 
 /// A script, and the name under which the server keeps it.
@@ -65,25 +60,19 @@ impl Text {
 
 impl Op {
     fn script(self) -> &'static Text {
-        static ACQUIRE_READ: LazyLock<Text> = script!("acquire_read.lua");
-        static ACQUIRE_WRITE: LazyLock<Text> =
-            script!("acquire_write.lua", "acquire_write_usual.lua");
-        static RELEASE_READ: LazyLock<Text> = script!("release_read.lua");
-        static RELEASE_WRITE: LazyLock<Text> =
-            script!("release_write.lua", "release_write_usual.lua");
-        static CANCEL: LazyLock<Text> = script!("cancel.lua");
-        static RENEW: LazyLock<Text> = script!("renew.lua");
-        static UPGRADE: LazyLock<Text> = script!("upgrade.lua");
-        static DOWNGRADE: LazyLock<Text> = script!("downgrade.lua");
         match self {
-            Self::AcquireRead => &ACQUIRE_READ,
-            Self::AcquireWrite => &ACQUIRE_WRITE,
-            Self::ReleaseRead => &RELEASE_READ,
-            Self::ReleaseWrite => &RELEASE_WRITE,
-            Self::Cancel => &CANCEL,
-            Self::Renew => &RENEW,
-            Self::Upgrade => &UPGRADE,
-            Self::Downgrade => &DOWNGRADE,
+            Self::AcquireRead => script!("head.lua", "common.lua", "acquire_read.lua"),
+            Self::AcquireWrite => {
+                script!("head.lua", "acquire_write_usual.lua", "common.lua", "acquire_write.lua")
+            }
+            Self::ReleaseRead => script!("head.lua", "common.lua", "release_read.lua"),
+            Self::ReleaseWrite => {
+                script!("head.lua", "release_write_usual.lua", "common.lua", "release_write.lua")
+            }
+            Self::Cancel => script!("head.lua", "common.lua", "cancel.lua"),
+            Self::Renew => script!("head.lua", "common.lua", "renew.lua"),
+            Self::Upgrade => script!("head.lua", "common.lua", "upgrade.lua"),
+            Self::Downgrade => script!("head.lua", "common.lua", "downgrade.lua"),
         }
     }
 
@@ -105,7 +94,7 @@ impl Op {
 pub(crate) fn loads(plain: bool) -> impl Iterator<Item = Cmd> {
     let all = if plain { &[][..] } else { &OPS[..] };
     let texts = all.iter().map(|op| op.script().text);
-    texts.chain(plain.then(|| PLAIN.text)).map(|text| {
+    texts.chain(plain.then(|| self::plain().text)).map(|text| {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(text);
         load
@@ -123,12 +112,15 @@ const OPS: [Op; 8] = [
     Op::Downgrade,
 ];
 
-static PLAIN: LazyLock<Text> = LazyLock::new(|| Text::new(include_str!("lua/plain.lua")));
+/// The script for the two keys alone.
+fn plain() -> &'static Text {
+    script!("plain.lua")
+}
 
 impl Call<'_> {
     /// The call by the script's name, and the one that brings the script with it.
     pub(crate) fn commands(&self) -> (Cmd, impl FnOnce() -> Cmd + Send + 'static) {
-        let text = if self.plain { &*PLAIN } else { self.op.script() };
+        let text = if self.plain { plain() } else { self.op.script() };
         let (plain, all) = (self.keys.plain(), self.keys.all());
         let keys = if self.plain { &plain[..] } else { &all[..] };
         let lease = self.lease_micros.to_string();

@@ -208,6 +208,9 @@ impl Node {
 
     /// Tells the recorder what was counted, if there is one.
     pub(crate) fn publish(&self) {
+        if self.is_forked() {
+            return;
+        }
         let is_heard = publish::is_heard();
         if self.meter.wish.is_none() && is_heard {
             self.meter.is_on.store(true, Ordering::Relaxed);

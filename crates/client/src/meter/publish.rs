@@ -4,6 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockspan_park::fork::ProcessLocal;
 use metrics::{Key, Label, Level, Metadata, Recorder};
 
 use super::names;
@@ -14,6 +15,7 @@ const ABOUT: Metadata<'static> =
     Metadata::new("lockspan_client", Level::INFO, Some("lockspan_client"));
 
 /// What all nodes of this process have counted that belongs to no datatype.
+#[derive(Default)]
 struct Totals {
     told: AtomicU64,
     heard: AtomicU64,
@@ -27,15 +29,11 @@ struct Totals {
 /// The recorder has panicked.
 static HAS_PANICKED: AtomicBool = AtomicBool::new(false);
 
-static TOTALS: Totals = Totals {
-    told: AtomicU64::new(0),
-    heard: AtomicU64::new(0),
-    sent_bytes: AtomicU64::new(0),
-    received_bytes: AtomicU64::new(0),
-    reconnects: AtomicU64::new(0),
-    lost_leases: AtomicU64::new(0),
-    records: AtomicI64::new(0),
-};
+/// A child of a fork begins to count anew.
+fn totals() -> &'static Totals {
+    static TOTALS: ProcessLocal<Totals> = ProcessLocal::new();
+    TOTALS.get_or_init(Totals::default)
+}
 
 /// Does something with the recorder of this thread or of the process.
 pub(super) fn with_recorder<R>(act: impl FnOnce(&dyn Recorder) -> R) -> R {
@@ -70,16 +68,17 @@ pub(super) fn guarded(act: impl FnOnce()) {
 
 /// What a node has counted since it was last asked.
 pub(super) fn add(now: &Stats, before: &Stats) {
+    let totals = totals();
     let more = |total: &AtomicU64, of: fn(&Stats) -> u64| {
         total.fetch_add(of(now).saturating_sub(of(before)), Ordering::Relaxed);
     };
-    more(&TOTALS.told, |it| it.told);
-    more(&TOTALS.heard, |it| it.heard);
-    more(&TOTALS.sent_bytes, |it| it.sent_bytes);
-    more(&TOTALS.received_bytes, |it| it.received_bytes);
-    more(&TOTALS.reconnects, |it| it.connects.saturating_sub(1));
-    more(&TOTALS.lost_leases, |it| it.lost_leases);
-    TOTALS.records.fetch_add(now.records as i64 - before.records as i64, Ordering::Relaxed);
+    more(&totals.told, |it| it.told);
+    more(&totals.heard, |it| it.heard);
+    more(&totals.sent_bytes, |it| it.sent_bytes);
+    more(&totals.received_bytes, |it| it.received_bytes);
+    more(&totals.reconnects, |it| it.connects.saturating_sub(1));
+    more(&totals.lost_leases, |it| it.lost_leases);
+    totals.records.fetch_add(now.records as i64 - before.records as i64, Ordering::Relaxed);
 }
 
 /// Tells the recorder everything.
@@ -101,17 +100,18 @@ fn gauge(recorder: &dyn Recorder, key: &Key, value: i64) {
 }
 
 fn of_process(recorder: &dyn Recorder) {
+    let totals = totals();
     for (name, value) in [
-        (names::MESSAGES_SENT, &TOTALS.told),
-        (names::MESSAGES_RECEIVED, &TOTALS.heard),
-        (names::BYTES_SENT, &TOTALS.sent_bytes),
-        (names::BYTES_RECEIVED, &TOTALS.received_bytes),
-        (names::RECONNECTS, &TOTALS.reconnects),
-        (names::LOST_LEASES, &TOTALS.lost_leases),
+        (names::MESSAGES_SENT, &totals.told),
+        (names::MESSAGES_RECEIVED, &totals.heard),
+        (names::BYTES_SENT, &totals.sent_bytes),
+        (names::BYTES_RECEIVED, &totals.received_bytes),
+        (names::RECONNECTS, &totals.reconnects),
+        (names::LOST_LEASES, &totals.lost_leases),
     ] {
         counter(recorder, &Key::from_static_name(name), value.load(Ordering::Relaxed));
     }
-    let records = TOTALS.records.load(Ordering::Relaxed);
+    let records = totals.records.load(Ordering::Relaxed);
     gauge(recorder, &Key::from_static_name(names::RECORDS), records);
 }
 

@@ -1,8 +1,10 @@
-//! The counts of one datatype, and where they are found.
+//! The counts of one datatype, and where they are found. Each process has its own: a child of a
+//! fork begins to count anew.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::sync::{Mutex, OnceLock};
 
+use lockspan_park::fork::ProcessLocal;
 use lockspan_thread::percpu::Counter;
 use metrics::{Key, Label};
 
@@ -18,13 +20,20 @@ const OTHER: &str = "other";
 /// The longest name of a datatype that is shown whole.
 const NAME: usize = 100;
 
-/// The datatypes that came first, in this order.
-static FIRST: [OnceLock<Tally>; DATATYPES] = [const { OnceLock::new() }; DATATYPES];
+static TALLIES: ProcessLocal<Tallies> = ProcessLocal::new();
 
-static REST: OnceLock<Tally> = OnceLock::new();
+#[derive(Default)]
+struct Tallies {
+    /// The datatypes that came first, in this order.
+    first: [OnceLock<Tally>; DATATYPES],
+    rest: OnceLock<Tally>,
+    /// Held by whoever looks for a place for a datatype that is new.
+    new: Mutex<()>,
+}
 
-/// Held by whoever looks for a place for a datatype that is new.
-static NEW: Mutex<()> = Mutex::new(());
+fn tallies() -> &'static Tallies {
+    TALLIES.get_or_init(Tallies::default)
+}
 
 /// What was counted of one datatype, reads and writes apart where there are two.
 #[derive(Debug)]
@@ -83,23 +92,24 @@ impl Tally {
         if shown == OTHER {
             return rest();
         }
-        let _alone = lock(&NEW);
+        let tallies = tallies();
+        let _alone = lock(&tallies.new);
         // Two samples of one name would overwrite each other: what looks the same is one.
         if let Some(tally) = looks_like(&shown) {
             return tally;
         }
-        let free = FIRST.iter().find(|place| place.get().is_none());
+        let free = tallies.first.iter().find(|place| place.get().is_none());
         free.map_or_else(rest, |place| place.get_or_init(|| Self::new(datatype, shown)))
     }
 
     /// All there are.
     pub(super) fn all() -> impl Iterator<Item = &'static Self> {
-        first().chain(REST.get())
+        first().chain(tallies().rest.get())
     }
 }
 
 fn first() -> impl Iterator<Item = &'static Tally> {
-    FIRST.iter().map_while(OnceLock::get)
+    tallies().first.iter().map_while(OnceLock::get)
 }
 
 fn find(datatype: &[u8]) -> Option<&'static Tally> {
@@ -116,5 +126,5 @@ fn looks_like(shown: &str) -> Option<&'static Tally> {
 }
 
 fn rest() -> &'static Tally {
-    REST.get_or_init(|| Tally::new(OTHER.as_bytes(), OTHER.to_owned()))
+    tallies().rest.get_or_init(|| Tally::new(OTHER.as_bytes(), OTHER.to_owned()))
 }

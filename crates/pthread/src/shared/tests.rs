@@ -87,9 +87,9 @@ fn a_deadline_long_past_still_takes_a_free_lock() {
     assert_eq!(lock.write(past), Outcome::Held);
     assert_eq!(lock.read(past), Outcome::NotHeld);
     assert_eq!(lock.write(past), Outcome::NotHeld);
-    assert!(lock.is_held());
+    assert!(lock.is_held() && lock.is_read());
     write_unlock(&lock);
-    assert!(lock.is_idle() && !lock.is_held());
+    assert!(lock.is_idle() && !lock.is_held() && !lock.is_read());
 }
 
 #[test]

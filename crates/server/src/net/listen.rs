@@ -301,7 +301,8 @@ mod tests {
     #[tokio::test]
     async fn service_f49_who_is_let_in_is_asked_whether_it_is_still_there() {
         let address = "127.0.0.1:0".parse().expect("an address");
-        let (listener, _) = bind(&address, None, SocketRights::default()).await.expect("a free port");
+        let (listener, _) =
+            bind(&address, None, SocketRights::default()).await.expect("a free port");
         let Address::Tcp(at) = listener.address else { panic!("no TCP") };
         let _client = TcpStream::connect(at).await.expect("it listens");
         let keepalive = Duration::from_secs(7);

@@ -61,10 +61,10 @@ use crate::sync::Ordering;
 /// B: the waiters' state is being cleared.
 const BUSY: u16 = 1;
 
-/// The stamp of this process.
+/// The stamp of this process: 0, which a new lock has, in the first one that asks.
 #[inline]
 fn this_process() -> u16 {
-    (generation() as u16) << 1
+    (generation().wrapping_sub(1) as u16) << 1
 }
 
 impl<P: Policy> RawRwLock<P> {

@@ -29,7 +29,7 @@ pub(super) struct Acquire<'a, P: Policy> {
 enum Progress {
     New,
     /// The node, and the number of the process in which it got in line.
-    InLine(*mut Node, u32),
+    InLine(*mut Node, u64),
     Over,
 }
 
@@ -95,7 +95,7 @@ impl<'a, P: Policy> Acquire<'a, P> {
 
     /// F4. Frees the node of a future that got in line in process `of`, if that is an ancestor and
     /// the lock was not granted there. False if the node is as good as ever.
-    fn take_back(&mut self, node: *mut Node, of: u32) -> bool {
+    fn take_back(&mut self, node: *mut Node, of: u64) -> bool {
         // SAFETY: the future is still an owner of its node.
         if of == generation() || unsafe { &*node }.status() == node::GRANTED {
             return false;
