@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use lockspan_protocol::cache::{Config, Input, Output};
+use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
 use lockspan_protocol::{
     Bugs, Epoch, GroupSet, Handoff, LockCache, Mode, Seq, ServerId, SessionId, StayLimits, Term,
     Tick, ToNode, Token,
@@ -30,6 +30,7 @@ pub(crate) fn churn(records: usize) -> Box<dyn Machine> {
         handoff: Handoff::Direct,
         resend: Duration::from_millis(500),
         stay: StayLimits::default(),
+        pages: PageLimits::default(),
         records,
         owners: 64,
         bugs: Bugs::NONE,
