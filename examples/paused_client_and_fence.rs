@@ -1,14 +1,14 @@
-//! A client is stopped in the middle of a read-modify-write for longer than its lease, and then goes
-//! on: with a store that believes it, with one that checks tokens at writes alone, and with one that
-//! also checks them at the first read.
+//! A client is stopped in the middle of a read-modify-write for longer than its lease, and then
+//! goes on: with a store that believes it, with one that checks tokens at writes alone, and with
+//! one that also checks them at the first read.
 //!
 //! Run: `cargo run -p lockspan-examples --bin paused_client_and_fence`
 //!
 //! No lock can prevent this: between a program's last look at the lock and its write, the program
 //! can be stopped for any time. The server gives the record to somebody else, as it must. What
 //! helps is the store. It remembers the highest token that the holder of a write lock has shown it,
-//! and refuses a lower one. The holder shows its token **at its first read too**: otherwise the late
-//! write can come between that read and the holder's own write, is accepted, and is then
+//! and refuses a lower one. The holder shows its token **at its first read too**: otherwise the
+//! late write can come between that read and the holder's own write, is accepted, and is then
 //! overwritten.
 //!
 //! The client is a real process of its own, stopped by a real signal.

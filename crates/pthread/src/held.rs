@@ -7,8 +7,8 @@
 //! The lock that was taken last is in the slot [`Table::last`], until it is left or another one is
 //! taken: that is the one that is left next, mostly. All others are in a hash table, by the lock's
 //! address: open addressing, linear probing, at most a quarter full, and a removal that moves later
-//! entries up, so that there are no tombstones. So a lock call that does not wait looks at two slots
-//! at most, nearly always, however many locks the thread holds.
+//! entries up, so that there are no tombstones. So a lock call that does not wait looks at two
+//! slots at most, nearly always, however many locks the thread holds.
 //!
 //! **Invariant:** a lock that is held is in one slot, `last` or one of the table.
 //!
@@ -117,8 +117,8 @@ pub(crate) fn held(lock: usize) -> Option<Place> {
 #[derive(Clone, Copy)]
 pub(crate) struct Last(());
 
-/// The empty slot for the lock at `lock`, if a short look is enough to see that this thread does not
-/// hold it: the usual case.
+/// The empty slot for the lock at `lock`, if a short look is enough to see that this thread does
+/// not hold it: the usual case.
 #[inline(always)]
 pub(crate) fn last_for(lock: usize) -> Option<Last> {
     near::with(|table| {
@@ -227,8 +227,8 @@ fn reads(mode: Mode) -> u32 {
     }
 }
 
-/// Strikes out all process-shared locks: after `fork`, in the child, which holds none of them. Tells
-/// whether the parent held one for reading at that moment.
+/// Strikes out all process-shared locks: after `fork`, in the child, which holds none of them.
+/// Tells whether the parent held one for reading at that moment.
 pub(crate) fn forget_shared() -> bool {
     let mut any_read = false;
     let mut is_gone = |slot: Slot| {
@@ -339,7 +339,7 @@ impl Table {
                 gap = at;
             }
         }
-        // SAFETY: as above.
+        // SAFETY: `gap` is below the number of slots, and the table is this thread's.
         unsafe { slots.wrapping_add(gap).write(EMPTY) };
         self.len.set(self.len.get() - 1);
         if self.len.get() == 0 && self.room() > NEAR {

@@ -152,7 +152,7 @@ pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
         place.add(Mode::Read(1), core.is_shared());
         return 0;
     }
-    // SAFETY: as above.
+    // SAFETY: `core` is live by the caller's word, and `place` is that of its address.
     errno::keep(|| unsafe { read_slowly(place, core, wait) })
 }
 
@@ -213,7 +213,7 @@ pub(crate) unsafe fn write(at: *const CLock, wait: Wait) -> c_int {
         place.add(Mode::Write, core.is_shared());
         return 0;
     }
-    // SAFETY: as above.
+    // SAFETY: `core` is live by the caller's word, and `place` is that of its address.
     errno::keep(|| unsafe { write_slowly(place, core, wait) })
 }
 
@@ -285,7 +285,7 @@ unsafe fn unlock_slowly(at: *const CLock) -> c_int {
     };
     // SAFETY: the lock is live until this thread's hold is over.
     errno::keep(|| match unsafe { mode_now(place, core) } {
-        // SAFETY: as above.
+        // SAFETY: `core` is live during this call, by the caller's word.
         None => unsafe { unlock_unknown(core) },
         Some(Mode::Write) => {
             place.forget();

@@ -59,7 +59,8 @@ impl<P: Policy> RawRwLock<P> {
         is_writer
     }
 
-    /// Takes a read hold if nobody else is in or in line: the shortest way in. `false` says nothing.
+    /// Takes a read hold if nobody else is in or in line: the shortest way in. `false` says nothing
+    /// about why.
     #[inline(always)]
     pub fn try_lock_shared_alone(&self) -> bool {
         self.try_enter_free(Kind::Read)

@@ -1,13 +1,13 @@
 //! Two sessions want to upgrade their reads of one record: a deadlock, unless the first of them has
 //! just given up.
 //!
-//! The first may have dropped its upgrade, and its `Cancel` may still be on its way: the two speak on
-//! different connections. So the second is not refused before the first was asked:
+//! The first may have dropped its upgrade, and its `Cancel` may still be on its way: the two speak
+//! on different connections. So the second is not refused before the first was asked:
 //!
 //! 1. The second upgrader becomes the record's *challenger*. It is not answered yet, its number is
 //!    not marked as seen, and it is in no line.
-//! 2. The first is told `Retry`. A node that still wants to upgrade sends its acquire again; one that
-//!    does not answers with a release, as to every message about a number that is over.
+//! 2. The first is told `Retry`. A node that still wants to upgrade sends its acquire again; one
+//!    that does not answers with a release, as to every message about a number that is over.
 //! 3. If the acquire comes again, the challenger is refused. If the upgrade of the first ends, the
 //!    challenger is told `Retry`, and acquires again as the only one. If neither happens within the
 //!    time after which revokes are repeated, the challenger is refused.
@@ -43,8 +43,9 @@ impl LockTable {
         (challenger.session == session).then_some(challenger.seq)
     }
 
-    /// Asks the upgrader of a record whether it still wants to, before another one is refused. False
-    /// if that one is to be refused at once: somebody else asks already, or this is a recovery.
+    /// Asks the upgrader of a record whether it still wants to, before another one is refused.
+    /// False if that one is to be refused at once: somebody else asks already, or this is a
+    /// recovery.
     pub(super) fn challenge(
         &mut self,
         now: Tick,

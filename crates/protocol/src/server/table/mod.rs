@@ -35,7 +35,7 @@
 //! |---|---|---|
 //! | T1 | acquire, new seq | what the session had there is over; it gets in line; *schedule* |
 //! | T2 | acquire, upgrade | to the head of the line with its read in hand; *schedule* |
-//! | T2a | acquire, upgrade where another session upgrades | that one is asked first, see `challenge.rs` |
+//! | T2a | acquire, second upgrade | the first upgrader is asked, see `challenge.rs` |
 //! | T3 | acquire, known seq | the same answer again; a reservation is taken up |
 //! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule* |
 //! | T4 | the same, of what goes on | what is wanted of it is said again |
