@@ -150,7 +150,8 @@ fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_o
     let (code, said) = run.map(|run| (run.status.code(), run.stderr)).unwrap();
     let said = String::from_utf8(said).unwrap();
     assert_eq!(code, Some(75), "{said}");
-    assert!(said.contains("x:1 is locked; the service is recovering: waiting for 2"), "{said}");
+    let expected = format!("x:1 is locked at {url}; the service is recovering: waiting for 2");
+    assert!(said.contains(&expected), "{said}");
     assert_eq!(ask(&format!("LS.REASSERTED {back} 2 0 0"), 1), ["+OK"]);
     let line = server.line_with("recovered after ");
     let expected = format!(

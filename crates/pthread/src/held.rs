@@ -84,14 +84,16 @@ struct Table {
 impl Table {
     /// What all zero bytes are.
     #[cfg(any(test, miri))]
-    const NEW: Self = Self {
-        last: Cell::new(EMPTY),
-        slots: Cell::new(ptr::null_mut()),
-        shift: Cell::new(0),
-        len: Cell::new(0),
-        errno: Cell::new(ptr::null_mut()),
-        near: Cell::new([EMPTY; NEAR]),
-    };
+    const fn new() -> Self {
+        Self {
+            last: Cell::new(EMPTY),
+            slots: Cell::new(ptr::null_mut()),
+            shift: Cell::new(0),
+            len: Cell::new(0),
+            errno: Cell::new(ptr::null_mut()),
+            near: Cell::new([EMPTY; NEAR]),
+        }
+    }
 }
 
 /// Where the hold of a lock is, or would be. Good until the next call of this module by this thread

@@ -23,6 +23,7 @@ mod child;
 #[expect(dead_code, reason = "the lock service needs more of it")]
 mod contest;
 #[path = "../service/memory.rs"]
+#[expect(dead_code, reason = "the lock service needs more of it")]
 mod memory;
 #[path = "../service/process.rs"]
 #[expect(dead_code, reason = "the lock service needs more of it")]

@@ -60,7 +60,7 @@ pub(super) use initial_exec::with;
 
 #[cfg(any(test, miri))]
 thread_local! {
-    static TABLE: Table = const { Table::NEW };
+    static TABLE: Table = const { Table::new() };
 }
 
 /// Does something with the calling thread's table.
