@@ -65,7 +65,7 @@ fn measure(clients: usize, records: usize, report: &mut Report) -> Result<(), St
     let seconds = took.map(|took| took.as_secs_f64());
     report.row(Row {
         what: format!("{what}: seconds"),
-        ours: seconds.map_or("never".to_owned(), |seconds| format!("{seconds:.2} s")),
+        ours: seconds.map_or_else(|| "never".to_owned(), |seconds| format!("{seconds:.2} s")),
         beside: memory,
         result: seconds.map(Spread::one),
         unit: " s",
