@@ -111,7 +111,7 @@ searches! {
     reconnect: 18_000,
     reconnect_upgrade: 8_000,
     slow_disk: 3_000,
-    slow_disk_reconnect: 45_000,
+    slow_disk_reconnect: 18_000,
     node_crash: 5_500,
     lease_alone: 17_000,
     leases: 30_000,
