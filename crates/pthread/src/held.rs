@@ -4,13 +4,19 @@
 //! and programs rely on a second read lock that does not wait behind a writer. All three need to
 //! know what the calling thread holds, and the lock itself does not name its readers.
 //!
-//! The lock that was taken last is in the slot [`Table::last`], until it is left or another one is
-//! taken: that is the one that is left next, mostly. All others are in a hash table, by the lock's
-//! address: open addressing, linear probing, at most a quarter full, and a removal that moves later
-//! entries up, so that there are no tombstones. So a lock call that does not wait looks at two
-//! slots at most, nearly always, however many locks the thread holds.
+//! A thread that holds one lock has it in the slot [`Table::first`]. Whatever it takes while that
+//! slot is in use goes into a hash table, by the lock's address: open addressing, linear probing,
+//! at most a quarter full, and a removal that moves later entries up, so that there are no
+//! tombstones. So a lock call that does not wait looks at two or three slots, nearly always, however
+//! many locks the thread holds.
 //!
-//! **Invariant:** a lock that is held is in one slot, `last` or one of the table.
+//! **Invariant:** a lock that is held is in one slot, `first` or one of the table.
+//!
+//! The short ways ([`First`], [`Spot`]) keep a pointer to a slot over one attempt to take or
+//! leave the lock; everything else finds its slot anew, since adding and removing move entries. A
+//! signal handler that comes in between and takes and leaves other locks puts everything back where
+//! it was: it adds one entry and removes that one, which moves no other. (It must not be one that
+//! makes the table grow.)
 //!
 //! The first table lies in the thread's static storage ([`near`]), larger ones in pages from the
 //! kernel: never in the heap, as the program's `malloc` may use read-write locks of its own. The
@@ -22,8 +28,7 @@
 //! child has the forking thread's table, which is right for its copies of private locks;
 //! process-shared ones stay the parent's ([`forget_shared`]).
 //!
-//! Nothing here is safe against a signal handler that takes locks in the middle of a lock call; nor
-//! are the calls themselves.
+//! POSIX does not allow lock calls in a signal handler, and none of the above is a promise.
 
 mod near;
 
@@ -68,8 +73,8 @@ const _: () = assert!(NEAR.is_power_of_two() && FAR.is_power_of_two() && FAR > N
 /// A thread's table. All zero is a valid one that has not been used yet.
 #[repr(C)]
 struct Table {
-    /// What was taken last; empty if that was left since.
-    last: Cell<Slot>,
+    /// One of the holds; it may be empty beside others.
+    first: Cell<Slot>,
     /// The slots in use for the others: `near`, or pages. Null before the first use.
     slots: Cell<*mut Slot>,
     /// 64 less the binary logarithm of the number of slots.
@@ -86,7 +91,7 @@ impl Table {
     #[cfg(any(test, miri))]
     const fn new() -> Self {
         Self {
-            last: Cell::new(EMPTY),
+            first: Cell::new(EMPTY),
             slots: Cell::new(ptr::null_mut()),
             shift: Cell::new(0),
             len: Cell::new(0),
@@ -96,46 +101,116 @@ impl Table {
     }
 }
 
-/// Where the hold of a lock is, or would be. Good until the next call of this module by this thread
-/// other than through it: there is none while a lock call is under way.
+/// Makes room for a hold of the lock at `lock`, which is not null; false if there is no memory.
+pub(crate) fn reserve() -> bool {
+    near::with(|table| table.first.get().lock == 0 || table.has_room() || table.grow())
+}
+
+/// The mode in which this thread holds the lock at `lock`.
+pub(crate) fn mode(lock: usize) -> Option<Mode> {
+    // SAFETY: a slot of the calling thread's table, which is not changed meanwhile.
+    near::with(|table| table.held(lock).map(|slot| unsafe { slot.read() }.mode()))
+}
+
+/// Notes a hold of a lock that this thread did not hold. [`reserve`] was called before, and
+/// nothing has been added since.
+pub(crate) fn add(lock: usize, mode: Mode, shared: bool) {
+    let hold = Slot { lock, reads: reads(mode), shared };
+    near::with(|table| {
+        if table.first.get().lock == 0 {
+            table.first.set(hold);
+            return;
+        }
+        assert!(table.has_room(), "a hold was noted without room for it");
+        // SAFETY: an empty slot of the calling thread's table.
+        unsafe { table.find(lock).write(hold) };
+        table.len.set(table.len.get() + 1);
+    });
+}
+
+/// Changes the mode in which this thread holds the lock at `lock`.
+pub(crate) fn change(lock: usize, mode: Mode) {
+    near::with(|table| {
+        if let Some(slot) = table.held(lock) {
+            // SAFETY: a slot of the calling thread's table, which no other thread knows.
+            unsafe { (*slot).reads = reads(mode) };
+        }
+    });
+}
+
+/// Strikes out the hold of the lock at `lock`, if there is one.
+pub(crate) fn forget(lock: usize) {
+    near::with(|table| {
+        if let Some(slot) = table.held(lock) {
+            table.remove(slot);
+        }
+    });
+}
+
+/// The slot [`Table::first`], empty in a thread that holds nothing.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct First(());
+
+/// The first slot, if this thread holds nothing.
+#[inline(always)]
+pub(crate) fn first() -> Option<First> {
+    near::with(|table| {
+        let is_free = table.first.get().lock == 0 && table.len.get() == 0;
+        is_free.then_some(First(()))
+    })
+}
+
+/// The first slot and how it is held, if the lock at `lock` is there.
+#[inline(always)]
+pub(crate) fn first_of(lock: usize) -> Option<(First, Mode)> {
+    near::with(|table| {
+        let slot = table.first.get();
+        (slot.lock == lock).then(|| (First(()), slot.mode()))
+    })
+}
+
+impl First {
+    /// Notes a hold of a private lock.
+    #[inline(always)]
+    pub(crate) fn add(self, lock: usize, mode: Mode) {
+        near::with(|table| table.first.set(Slot { lock, reads: reads(mode), shared: false }));
+    }
+
+    /// Strikes out the hold.
+    #[inline(always)]
+    pub(crate) fn forget(self) {
+        near::with(|table| table.first.set(EMPTY));
+    }
+}
+
+/// A slot that a short look has found, for the lock at this address.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot {
     lock: usize,
     slot: *mut Slot,
 }
 
-/// The place of the lock at `lock`, which is not null; with room for its hold. `None` if there is
-/// no memory for it.
-pub(crate) fn place(lock: usize) -> Option<Place> {
-    near::with(|table| table.place(lock).map(|slot| Place { lock, slot }))
-}
-
-/// The place of a lock that this thread holds: it needs no room.
-pub(crate) fn held(lock: usize) -> Option<Place> {
-    near::with(|table| table.held(lock).map(|slot| Place { lock, slot }))
-}
-
-/// The slot of the lock that is taken last.
-#[derive(Clone, Copy)]
-pub(crate) struct Last(());
-
-/// The empty slot for the lock at `lock`, if a short look is enough to see that this thread does
-/// not hold it: the usual case.
+/// An empty slot for the lock at `lock`, if a short look is enough to see that this thread does not
+/// hold it and that there is room: the usual case.
 #[inline(always)]
-pub(crate) fn last_for(lock: usize) -> Option<Last> {
+pub(crate) fn spot_for(lock: usize) -> Option<Spot> {
     near::with(|table| {
-        if table.last.get().lock != 0 {
-            return None;
-        }
+        let slot = table.first.as_ptr();
+        let first = table.first.get().lock;
         if table.len.get() == 0 {
-            return Some(Last(()));
+            // What is not in `first` is not held; a table is used for the second hold only.
+            return (first == 0).then_some(Spot { lock, slot });
+        }
+        if first == lock {
+            return None;
         }
         let (slots, home, mask) = (table.slots.get(), table.home(lock), table.room() - 1);
         for at in 0..LOOKS {
-            let slot = slots.wrapping_add((home + at) & mask);
+            let there = slots.wrapping_add((home + at) & mask);
             // SAFETY: below the number of slots, all of which are written.
-            match unsafe { (*slot).lock } {
-                0 => return Some(Last(())),
+            match unsafe { (*there).lock } {
+                0 if first == 0 => return Some(Spot { lock, slot }),
+                0 => return table.has_room().then_some(Spot { lock, slot: there }),
                 other if other == lock => return None,
                 _ => {}
             }
@@ -144,26 +219,54 @@ pub(crate) fn last_for(lock: usize) -> Option<Last> {
     })
 }
 
-/// The slot and how the lock at `lock` is held, if that was taken last.
+/// The slot and how the lock at `lock` is held, if a short look finds it, and its removal moves
+/// nothing.
 #[inline(always)]
-pub(crate) fn last_is(lock: usize) -> Option<(Last, Mode)> {
+pub(crate) fn spot_of(lock: usize) -> Option<(Spot, Mode)> {
     near::with(|table| {
-        let slot = table.last.get();
-        (slot.lock == lock).then(|| (Last(()), slot.mode()))
+        let first = table.first.get();
+        if first.lock == lock {
+            return Some((Spot { lock, slot: table.first.as_ptr() }, first.mode()));
+        }
+        // The last entry of a table in pages takes the pages with it.
+        let len = table.len.get();
+        if len == 0 || (len == 1 && table.room() > NEAR) {
+            return None;
+        }
+        let (slots, home, mask) = (table.slots.get(), table.home(lock), table.room() - 1);
+        let slot = slots.wrapping_add(home);
+        // SAFETY: below the number of slots, all of which are written.
+        let there = unsafe { slot.read() };
+        // SAFETY: likewise.
+        let is_alone = unsafe { (*slots.wrapping_add((home + 1) & mask)).lock } == 0;
+        (there.lock == lock && is_alone).then(|| (Spot { lock, slot }, there.mode()))
     })
 }
 
-impl Last {
+impl Spot {
     /// Notes a hold of a private lock, in the empty slot.
     #[inline(always)]
-    pub(crate) fn add(self, lock: usize, mode: Mode) {
-        near::with(|table| table.last.set(Slot { lock, reads: reads(mode), shared: false }));
+    pub(crate) fn add(self, mode: Mode) {
+        let Self { lock, slot } = self;
+        near::with(|table| {
+            // SAFETY: a slot of the calling thread's table, empty still: see the module.
+            unsafe { slot.write(Slot { lock, reads: reads(mode), shared: false }) };
+            if !table.is_first(slot) {
+                table.len.set(table.len.get() + 1);
+            }
+        });
     }
 
     /// Strikes out the hold.
     #[inline(always)]
     pub(crate) fn forget(self) {
-        near::with(|table| table.last.set(EMPTY));
+        near::with(|table| {
+            // SAFETY: a slot of the calling thread's table, with this hold in it still.
+            unsafe { self.slot.write(EMPTY) };
+            if !table.is_first(self.slot) {
+                table.len.set(table.len.get() - 1);
+            }
+        });
     }
 }
 
@@ -184,43 +287,6 @@ pub(crate) fn errno() -> *mut c_int {
     })
 }
 
-impl Place {
-    fn slot(self) -> Slot {
-        // SAFETY: in the calling thread's table, which has not changed since: see the type.
-        unsafe { self.slot.read() }
-    }
-
-    fn set(self, slot: Slot) {
-        // SAFETY: as in `slot`; no other thread knows the table.
-        unsafe { self.slot.write(slot) };
-    }
-
-    /// The mode in which this thread holds the lock.
-    pub(crate) fn mode(self) -> Option<Mode> {
-        let slot = self.slot();
-        (slot.lock != 0).then(|| slot.mode())
-    }
-
-    /// Notes a hold of a lock that this thread did not hold: the place is `last`.
-    pub(crate) fn add(self, mode: Mode, shared: bool) {
-        debug_assert!(self.mode().is_none());
-        let Self { lock, .. } = self;
-        self.set(Slot { lock, reads: reads(mode), shared });
-    }
-
-    /// Changes the mode in which this thread holds the lock.
-    pub(crate) fn change(self, mode: Mode) {
-        self.set(Slot { reads: reads(mode), ..self.slot() });
-    }
-
-    /// Strikes out the hold of the lock, if there is one.
-    pub(crate) fn forget(self) {
-        if self.slot().lock != 0 {
-            near::with(|table| table.remove(self.slot));
-        }
-    }
-}
-
 #[inline(always)]
 fn reads(mode: Mode) -> u32 {
     match mode {
@@ -238,8 +304,8 @@ pub(crate) fn forget_shared() -> bool {
         slot.shared
     };
     near::with(|table| {
-        if is_gone(table.last.get()) {
-            table.last.set(EMPTY);
+        if is_gone(table.first.get()) {
+            table.first.set(EMPTY);
         }
         let mut at = 0;
         while at < table.room() {
@@ -264,35 +330,25 @@ impl Table {
         2_usize.wrapping_shl(63 - self.shift.get())
     }
 
-    fn is_last(&self, slot: *const Slot) -> bool {
-        ptr::eq(slot, self.last.as_ptr())
+    #[inline(always)]
+    fn is_first(&self, slot: *const Slot) -> bool {
+        ptr::eq(slot, self.first.as_ptr())
+    }
+
+    /// Whether the table has room for one more.
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        (self.len.get() as usize) < self.room() / SPARSE
     }
 
     /// Where the hold of `lock` is.
     fn held(&self, lock: usize) -> Option<*mut Slot> {
-        if self.last.get().lock == lock {
-            return Some(self.last.as_ptr());
+        if self.first.get().lock == lock {
+            return Some(self.first.as_ptr());
         }
         let slot = (self.len.get() > 0).then(|| self.find(lock))?;
         // SAFETY: a slot of the table, all of which are written.
         (unsafe { slot.read() }.lock == lock).then_some(slot)
-    }
-
-    /// Where the hold of `lock` is; if there is none, `last`, made empty.
-    fn place(&self, lock: usize) -> Option<*mut Slot> {
-        if let Some(slot) = self.held(lock) {
-            return Some(slot);
-        }
-        let before = self.last.get();
-        if before.lock != 0 {
-            let has_room = (self.len.get() as usize) < self.room() / SPARSE || self.grow();
-            let slot = has_room.then(|| self.find(before.lock))?;
-            // SAFETY: an empty slot of the table, which is this thread's.
-            unsafe { slot.write(before) };
-            self.len.set(self.len.get() + 1);
-            self.last.set(EMPTY);
-        }
-        Some(self.last.as_ptr())
     }
 
     /// Where a search for `lock` begins. Addresses of locks are multiples of 8 and often of a page:
@@ -320,8 +376,8 @@ impl Table {
 
     /// Empties a slot, and moves up what was put further on because of it.
     fn remove(&self, slot: *mut Slot) {
-        if self.is_last(slot) {
-            self.last.set(EMPTY);
+        if self.is_first(slot) {
+            self.first.set(EMPTY);
             return;
         }
         let (slots, mask) = (self.slots.get(), self.room() - 1);
@@ -423,12 +479,9 @@ fn unmap(pages: *mut Slot, room: usize) {
 mod tests {
     use super::*;
 
-    fn at(lock: usize) -> Place {
-        place(lock).unwrap()
-    }
-
     fn take(lock: usize, mode: Mode) {
-        at(lock).add(mode, lock.is_multiple_of(3));
+        assert!(reserve());
+        add(lock, mode, lock.is_multiple_of(3));
     }
 
     #[test]
@@ -441,12 +494,12 @@ mod tests {
                 take(lock(number), Mode::Read(number as u32 + 1));
             }
             for number in 0..many {
-                assert_eq!(at(lock(number)).mode(), Some(Mode::Read(number as u32 + 1)));
+                assert_eq!(mode(lock(number)), Some(Mode::Read(number as u32 + 1)));
             }
-            assert_eq!(at((many + 9) * stride).mode(), None);
+            assert_eq!(mode((many + 9) * stride), None);
             for number in (0..many).step_by(2).chain((1..many).step_by(2)) {
-                at(lock(number)).forget();
-                assert_eq!(at(lock(number)).mode(), None);
+                forget(lock(number));
+                assert_eq!(mode(lock(number)), None);
             }
             near::with(|table| assert_eq!((table.room(), table.len.get()), (NEAR, 0)));
         }
@@ -459,28 +512,28 @@ mod tests {
         for _ in 0..if cfg!(miri) { 500 } else { 200_000 } {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let lock = ((state >> 33) % 50 + 1) as usize * 64;
-            let mode = if state & (1 << 20) == 0 { Mode::Write } else { Mode::Read(3) };
+            let how = if state & (1 << 20) == 0 { Mode::Write } else { Mode::Read(3) };
             // The short way where it is open, the long one otherwise and now and then.
             let short = state & (1 << 21) == 0;
-            let known = self::held(lock).and_then(Place::mode);
-            assert_eq!(known, held.get(&lock).copied());
-            match (last_is(lock), last_for(lock)) {
-                (Some((last, mode)), _) if short => {
-                    assert_eq!(held.remove(&lock), Some(mode));
-                    last.forget();
+            assert_eq!(mode(lock), held.get(&lock).copied());
+            match (spot_of(lock), spot_for(lock)) {
+                (Some((spot, how)), other) => {
+                    assert!(other.is_none(), "it is held");
+                    assert_eq!(held.remove(&lock), Some(how));
+                    if short { spot.forget() } else { forget(lock) }
                 }
-                (_, Some(last)) if short => {
-                    assert_eq!(held.insert(lock, mode), None);
-                    last.add(lock, mode);
+                (None, Some(spot)) => {
+                    assert_eq!(held.insert(lock, how), None);
+                    if short { spot.add(how) } else { take(lock, how) }
                 }
-                _ if held.remove(&lock).is_some() => at(lock).forget(),
+                _ if held.remove(&lock).is_some() => forget(lock),
                 _ => {
-                    at(lock).add(mode, false);
-                    held.insert(lock, mode);
+                    take(lock, how);
+                    held.insert(lock, how);
                 }
             }
         }
-        held.into_keys().for_each(|lock| at(lock).forget());
+        held.into_keys().for_each(forget);
     }
 
     #[test]
@@ -491,18 +544,18 @@ mod tests {
         assert!(!forget_shared(), "none was held for reading");
         for lock in 1..=40_usize {
             let held = (!lock.is_multiple_of(3)).then_some(Mode::Write);
-            assert_eq!(at(lock).mode(), held, "lock {lock}");
-            at(lock).forget();
+            assert_eq!(mode(lock), held, "lock {lock}");
+            forget(lock);
         }
     }
 
     #[test]
     fn a_change_of_mode_is_seen_and_an_unknown_lock_ignored() {
         take(5, Mode::Read(1));
-        at(5).change(Mode::Read(2));
-        assert_eq!(at(5).mode(), Some(Mode::Read(2)));
-        assert_eq!(at(6).mode(), None);
-        at(6).forget();
-        at(5).forget();
+        change(5, Mode::Read(2));
+        assert_eq!(mode(5), Some(Mode::Read(2)));
+        assert_eq!(mode(6), None);
+        forget(6);
+        forget(5);
     }
 }

@@ -18,7 +18,7 @@ use lock_api::RawRwLock as _;
 use crate::abi::{CAttr, CLock, Core, LAST_KIND, PrivateRwLock};
 use crate::clock::Deadline;
 use crate::errno;
-use crate::held::{self, Mode, Place};
+use crate::held::{self, Mode};
 use crate::shared::{Outcome, SharedRwLock};
 
 /// How long a call may wait.
@@ -65,17 +65,10 @@ pub(crate) unsafe fn init(at: *mut CLock, attr: *const CAttr) -> c_int {
     if !(0..=LAST_KIND).contains(&kind) || !(shared || pshared == libc::PTHREAD_PROCESS_PRIVATE) {
         return EINVAL;
     }
-    forget(at);
+    held::forget(at.addr());
     // SAFETY: not null and aligned; unused by the caller's word.
     unsafe { CLock::init(at, kind, shared) };
     0
-}
-
-/// Strikes out what this thread may hold of an earlier lock at this address.
-fn forget(at: *const CLock) {
-    if let Some(place) = held::held(at.addr()) {
-        place.forget();
-    }
 }
 
 /// `pthread_rwlock_destroy`. Returns when no earlier unlock touches the memory any more.
@@ -87,10 +80,10 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
     // SAFETY: the lock is live during this call, by the caller's word.
-    if !unsafe { core.retire() } {
+    if !errno::keep(|| unsafe { core.retire() }) {
         return EBUSY;
     }
-    forget(at);
+    held::forget(at.addr());
     // SAFETY: live, and nobody uses it: `retire` has just said so.
     unsafe { CLock::bury(at) };
     0
@@ -106,11 +99,31 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
 pub(crate) unsafe fn read_at_once_or_wait(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(last) = held::last_for(at.addr())
+        && let Some(first) = held::first()
         // SAFETY: live by the caller's word.
         && unsafe { &*lock }.try_lock_shared_alone()
     {
-        last.add(at.addr(), Mode::Read(1));
+        first.add(at.addr(), Mode::Read(1));
+        return 0;
+    }
+    // SAFETY: by the caller's word.
+    unsafe { read_beside_others(at) }
+}
+
+/// By a thread that may hold other locks.
+///
+/// # Safety
+///
+/// As of [`read_at_once_or_wait`].
+#[inline(never)]
+unsafe fn read_beside_others(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some(spot) = held::spot_for(at.addr())
+        // SAFETY: live by the caller's word.
+        && unsafe { &*lock }.try_lock_shared_alone()
+    {
+        spot.add(Mode::Read(1));
         return 0;
     }
     // SAFETY: by the caller's word.
@@ -126,11 +139,31 @@ pub(crate) unsafe fn read_at_once_or_wait(at: *const CLock) -> c_int {
 pub(crate) unsafe fn write_at_once_or_wait(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(last) = held::last_for(at.addr())
+        && let Some(first) = held::first()
         // SAFETY: live by the caller's word.
         && unsafe { &*lock }.try_lock_exclusive_alone()
     {
-        last.add(at.addr(), Mode::Write);
+        first.add(at.addr(), Mode::Write);
+        return 0;
+    }
+    // SAFETY: by the caller's word.
+    unsafe { write_beside_others(at) }
+}
+
+/// By a thread that may hold other locks.
+///
+/// # Safety
+///
+/// As of [`write_at_once_or_wait`].
+#[inline(never)]
+unsafe fn write_beside_others(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some(spot) = held::spot_for(at.addr())
+        // SAFETY: live by the caller's word.
+        && unsafe { &*lock }.try_lock_exclusive_alone()
+    {
+        spot.add(Mode::Write);
         return 0;
     }
     // SAFETY: by the caller's word.
@@ -142,43 +175,34 @@ pub(crate) unsafe fn write_at_once_or_wait(at: *const CLock) -> c_int {
 /// # Safety
 ///
 /// `at` is null or points to the memory of a lock that lives on during the call.
-#[inline(never)]
 pub(crate) unsafe fn read(at: *const CLock, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
-    let Some(place) = held::place(at.addr()) else { return EAGAIN };
-    // SAFETY: the lock is live during this call, by the caller's word.
-    if place.mode().is_none() && unsafe { core.try_read(false) } == Outcome::Held {
-        place.add(Mode::Read(1), core.is_shared());
-        return 0;
-    }
-    // SAFETY: `core` is live by the caller's word, and `place` is that of its address.
-    errno::keep(|| unsafe { read_slowly(place, core, wait) })
+    // SAFETY: `core` is the live lock at `at`, by the caller's word.
+    errno::keep(|| unsafe { read_core(at.addr(), core, wait) })
 }
 
-/// By a thread that holds the lock, or cannot have it at once.
-///
 /// # Safety
 ///
-/// `core` is a live lock, `place` its place.
-#[cold]
+/// `core` is the live lock at `lock`.
 #[inline(never)]
-unsafe fn read_slowly(place: Place, core: Core, wait: Wait) -> c_int {
+unsafe fn read_core(lock: usize, core: Core, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
-    let outcome = match unsafe { mode_now(place, core) } {
+    let outcome = match unsafe { mode_now(lock, core) } {
         Some(Mode::Write) => return wait.deadlock(),
         Some(Mode::Read(holds)) => {
             let Some(holds) = holds.checked_add(1) else { return EAGAIN };
             // SAFETY: the lock is live during this call, by the caller's word.
             return match unsafe { core.try_read(true) } {
                 Outcome::Held => {
-                    place.change(Mode::Read(holds));
+                    held::change(lock, Mode::Read(holds));
                     0
                 }
                 // We read, so no writer is in the way; what is left is the count.
                 Outcome::NotHeld | Outcome::Full => EAGAIN,
             };
         }
+        None if !held::reserve() => return EAGAIN,
         None => match wait {
             // SAFETY: the lock is live during this call, by the caller's word.
             Wait::No => unsafe { core.try_read(false) },
@@ -190,7 +214,7 @@ unsafe fn read_slowly(place: Place, core: Core, wait: Wait) -> c_int {
     };
     match outcome {
         Outcome::Held => {
-            place.add(Mode::Read(1), core.is_shared());
+            held::add(lock, Mode::Read(1), core.is_shared());
             0
         }
         Outcome::NotHeld => wait.over(),
@@ -203,31 +227,24 @@ unsafe fn read_slowly(place: Place, core: Core, wait: Wait) -> c_int {
 /// # Safety
 ///
 /// `at` is null or points to the memory of a lock that lives on during the call.
-#[inline(never)]
 pub(crate) unsafe fn write(at: *const CLock, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
-    let Some(place) = held::place(at.addr()) else { return ENOMEM };
-    // SAFETY: the lock is live during this call, by the caller's word.
-    if place.mode().is_none() && unsafe { core.try_write() } == Outcome::Held {
-        place.add(Mode::Write, core.is_shared());
-        return 0;
-    }
-    // SAFETY: `core` is live by the caller's word, and `place` is that of its address.
-    errno::keep(|| unsafe { write_slowly(place, core, wait) })
+    // SAFETY: `core` is the live lock at `at`, by the caller's word.
+    errno::keep(|| unsafe { write_core(at.addr(), core, wait) })
 }
 
-/// By a thread that holds the lock, or cannot have it at once.
-///
 /// # Safety
 ///
-/// `core` is a live lock, `place` its place.
-#[cold]
+/// `core` is the live lock at `lock`.
 #[inline(never)]
-unsafe fn write_slowly(place: Place, core: Core, wait: Wait) -> c_int {
+unsafe fn write_core(lock: usize, core: Core, wait: Wait) -> c_int {
     // SAFETY: by the caller's word.
-    if unsafe { mode_now(place, core) }.is_some() {
+    if unsafe { mode_now(lock, core) }.is_some() {
         return wait.deadlock();
+    }
+    if !held::reserve() {
+        return ENOMEM;
     }
     let outcome = match wait {
         // SAFETY: the lock is live during this call, by the caller's word.
@@ -240,12 +257,12 @@ unsafe fn write_slowly(place: Place, core: Core, wait: Wait) -> c_int {
     if outcome != Outcome::Held {
         return wait.over();
     }
-    place.add(Mode::Write, core.is_shared());
+    held::add(lock, Mode::Write, core.is_shared());
     0
 }
 
-/// `pthread_rwlock_unlock`. The usual case in a few instructions: a private lock that this thread
-/// took last, and that nobody waits for.
+/// `pthread_rwlock_unlock`. The usual case in a few instructions: a private lock that nobody waits
+/// for.
 ///
 /// # Safety
 ///
@@ -254,22 +271,51 @@ unsafe fn write_slowly(place: Place, core: Core, wait: Wait) -> c_int {
 pub(crate) unsafe fn unlock(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some((last, mode)) = held::last_is(at.addr())
+        && let Some((first, mode)) = held::first_of(at.addr())
+        // SAFETY: live by the caller's word, and this thread holds it in this mode.
+        && unsafe { leave_at_once(lock, mode) }
     {
-        let left = match mode {
-            // SAFETY: live, and held for writing, as it sees for itself.
-            Mode::Write => unsafe { PrivateRwLock::try_leave_exclusive(lock) },
-            // SAFETY: live, and held for reading, as it sees for itself.
-            Mode::Read(1) => unsafe { PrivateRwLock::try_leave_shared(lock) },
-            Mode::Read(_) => false,
-        };
-        if left {
-            last.forget();
-            return 0;
-        }
+        first.forget();
+        return 0;
+    }
+    // SAFETY: by the caller's word.
+    unsafe { unlock_beside_others(at) }
+}
+
+/// By a thread that may hold other locks.
+///
+/// # Safety
+///
+/// As of [`unlock`].
+#[inline(never)]
+unsafe fn unlock_beside_others(at: *const CLock) -> c_int {
+    // SAFETY: by the caller's word.
+    if let Some(lock) = unsafe { CLock::private(at) }
+        && let Some((spot, mode)) = held::spot_of(at.addr())
+        // SAFETY: live by the caller's word, and this thread holds it in this mode.
+        && unsafe { leave_at_once(lock, mode) }
+    {
+        spot.forget();
+        return 0;
     }
     // SAFETY: by the caller's word.
     unsafe { unlock_slowly(at) }
+}
+
+/// Leaves the lock if this is the thread's only hold of it and nobody waits.
+///
+/// # Safety
+///
+/// `lock` is live; if it is held in this mode, the calling thread gives up that hold.
+#[inline(always)]
+unsafe fn leave_at_once(lock: *const PrivateRwLock, mode: Mode) -> bool {
+    match mode {
+        // SAFETY: the same contract.
+        Mode::Write => unsafe { PrivateRwLock::try_leave_exclusive(lock) },
+        // SAFETY: the same contract.
+        Mode::Read(1) => unsafe { PrivateRwLock::try_leave_shared(lock) },
+        Mode::Read(_) => false,
+    }
 }
 
 /// # Safety
@@ -279,25 +325,22 @@ pub(crate) unsafe fn unlock(at: *const CLock) -> c_int {
 unsafe fn unlock_slowly(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     let Some(core) = (unsafe { CLock::open(at) }) else { return EINVAL };
-    let Some(place) = held::held(at.addr()) else {
-        // SAFETY: the lock is live during this call, by the caller's word.
-        return errno::keep(|| unsafe { unlock_unknown(core) });
-    };
+    let lock = at.addr();
     // SAFETY: the lock is live until this thread's hold is over.
-    errno::keep(|| match unsafe { mode_now(place, core) } {
+    errno::keep(|| match unsafe { mode_now(lock, core) } {
         // SAFETY: `core` is live during this call, by the caller's word.
         None => unsafe { unlock_unknown(core) },
         Some(Mode::Write) => {
-            place.forget();
+            held::forget(lock);
             // SAFETY: the table says that this thread writes, and the lock that somebody does.
             unsafe { core.write_unlock() };
             0
         }
         Some(Mode::Read(holds)) => {
             if holds == 1 {
-                place.forget();
+                held::forget(lock);
             } else {
-                place.change(Mode::Read(holds - 1));
+                held::change(lock, Mode::Read(holds - 1));
             }
             // SAFETY: the table says that this thread reads, and the lock that somebody does.
             unsafe { core.read_unlock() };
@@ -341,15 +384,15 @@ unsafe fn unlock_unknown(core: Core) -> c_int {
 ///
 /// # Safety
 ///
-/// `core` is the live lock at `place`.
+/// `core` is the live lock at `lock`.
 #[inline(always)]
-unsafe fn mode_now(place: Place, core: Core) -> Option<Mode> {
-    let mode = place.mode()?;
+unsafe fn mode_now(lock: usize, core: Core) -> Option<Mode> {
+    let mode = held::mode(lock)?;
     // SAFETY: by the caller's word.
     if unsafe { core.is_held() } {
         return Some(mode);
     }
-    place.forget();
+    held::forget(lock);
     None
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct ServerFuzz {
 
 impl Fuzz for ServerFuzz {
     type Input = Input;
-    const KINDS: u32 = 16;
+    const KINDS: u32 = 17;
 
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
@@ -341,6 +341,7 @@ fn kind(output: &Output) -> u32 {
             ToNode::Lost { .. } => 13,
             ToNode::Keep { .. } => 14,
             ToNode::Heard { .. } => 15,
+            ToNode::NoSession => 16,
             other => panic!("a server does not put out {other:?}"),
         },
     }

@@ -90,7 +90,7 @@ searches! {
     downgrade_and_write: 3_000,
     two_downgrades: 20_000,
     lose_downgrade: 600,
-    restart_downgrade: 4_000,
+    restart_downgrade: 3_500,
     retry: 50_000,
     retry_upgrade: 20_000,
     withdraw: 20_000,

@@ -258,14 +258,8 @@ fn what_can_not_be_written_at_once_is_written_in_order() {
 fn what_has_numbers_of_sessions_is_for_the_servers_user_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().expect("a directory");
-    let files = ["lockspan.redb", "lockspan.sessions"].map(|name| dir.path().join(name));
-    for _ in 0..2 {
-        run(dir.path(), MACHINE, &[session(1)]);
-        for path in &files {
-            let mode = fs::metadata(path).expect("it is there").permissions().mode();
-            assert_eq!(mode & 0o777, 0o600, "{}", path.display());
-            // As an earlier version has left it.
-            fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("changed");
-        }
-    }
+    run(dir.path(), MACHINE, &[session(1)]);
+    let path = dir.path().join("lockspan.data");
+    let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "{}", path.display());
 }

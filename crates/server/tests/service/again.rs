@@ -82,8 +82,8 @@ async fn second_acquire(
     let mut two = Speaker::new(server, protocol).await;
     let mut three = Speaker::new(server, protocol).await;
     let opened = one.ask(&["LS.OPEN", "LEASE", "60000"]).await;
-    let session = number(&opened, "session").to_string();
-    let other = number(&two.ask(&["LS.OPEN", "LEASE", "60000"]).await, "session").to_string();
+    let session = word(&opened, "session");
+    let other = word(&two.ask(&["LS.OPEN", "LEASE", "60000"]).await, "session");
     let in_way = (has != Has::Held).then_some("W");
     if let Some(mode) = in_way {
         two.ask(&["LS.ACQUIRE", &other, record, mode]).await;

@@ -279,9 +279,10 @@ impl<M: Meaning> Turnstile<M> {
         loop {
             match self.pass_line(step, order) {
                 Step::To(new) => return Some(new),
-                Step::Full => return None,
-                Step::Wait if spin.again() => {}
-                Step::Wait => break,
+                // With a deadline it waits in line for one to leave.
+                Step::Full if deadline.is_none() => return None,
+                Step::Wait | Step::Full if spin.again() => {}
+                Step::Wait | Step::Full => break,
             }
         }
         // No `sched_yield` here: before it is in line, a thread that gives its processor away can
