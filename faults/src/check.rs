@@ -4,12 +4,16 @@
 //!   although its base was not the present value, or although a higher token had been shown.
 //! - A **lease violation** is a writer's guard that was valid while anybody else's guard of the
 //!   same record was.
+//!
+//! If a stranger, who knows a session's secret, closes it or releases a grant, the next one may
+//! have the record before its holder hears of it. Until then, and no longer than for a lease, the
+//! holder's guard may overlap with guards of later grants, and with no others.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use crate::journal::{self, Entry, Held};
+use crate::journal::{self, Closed, Entry, Held};
 use crate::store::{self, Line};
 
 /// What came of a run.
@@ -47,6 +51,7 @@ pub fn check(store: &Path, journals: &Path) -> io::Result<Verdict> {
         verdict.fenced_violations.extend(broken_updates(&name, &lines));
     }
     let mut guards = BTreeMap::<String, Vec<(String, Held)>>::new();
+    let mut closed = Vec::new();
     for path in files(journals)? {
         let node = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         for entry in journal::read(&path)? {
@@ -58,10 +63,12 @@ pub fn check(store: &Path, journals: &Path) -> io::Result<Verdict> {
                 }
                 Entry::Fenced { .. } => verdict.refused += 1,
                 Entry::Lost { .. } => verdict.lost += 1,
+                Entry::Closed(one) => closed.push(one),
             }
         }
     }
-    for guards in guards.into_values() {
+    for mut guards in guards.into_values() {
+        excuse(&mut guards, &closed);
         verdict.lease_violations.extend(overlaps(guards));
     }
     Ok(verdict)
@@ -95,6 +102,32 @@ fn broken_updates(name: &str, lines: &[Line]) -> Vec<String> {
         value = line.value;
     }
     wrong
+}
+
+/// Ends guards of one record whose grant a stranger had ended when the next grant was used.
+fn excuse(guards: &mut Vec<(String, Held)>, closed: &[Closed]) {
+    for one in closed {
+        let is_hit = |node: &str, held: &Held| {
+            node == one.node
+                && one.record.as_ref().is_none_or(|record| *record == held.record)
+                && (held.begin < one.until && one.sent < held.end && held.end <= one.until)
+        };
+        let next: Vec<_> = guards
+            .iter()
+            .filter(|(_, held)| (one.sent..one.until).contains(&held.begin))
+            .map(|(node, held)| (node.clone(), held.begin, held.token))
+            .collect();
+        guards.retain_mut(|(node, held)| {
+            if !is_hit(node, held) {
+                return true;
+            }
+            let later =
+                next.iter().filter(|(other, _, token)| *other != one.node && *token >= held.token);
+            let Some(begin) = later.map(|(_, begin, _)| *begin).min() else { return true };
+            held.end = held.end.min(begin);
+            held.begin < held.end
+        });
+    }
 }
 
 /// The guards of one record that were valid together and should not have been.
@@ -141,6 +174,28 @@ mod tests {
         assert_eq!(overlaps(vec![held(true, 0, 9), held(true, 1, 2), held(true, 3, 4)]).len(), 2);
         // A long reader that began before a short one.
         assert_eq!(overlaps(vec![held(false, 0, 9), held(false, 1, 2), held(true, 3, 4)]).len(), 1);
+    }
+
+    #[test]
+    fn a_closed_session_excuses_its_own_guard_towards_later_grants_until_its_lease_is_over() {
+        let with = |node: &str, token, begin, end| {
+            let (_, mut held) = held(true, begin, end);
+            held.token = token;
+            (node.to_owned(), held)
+        };
+        let closed = |until| [Closed { node: "n1".to_owned(), record: None, sent: 10, until }];
+        let judged = |mut guards: Vec<_>, closed: &[Closed]| {
+            excuse(&mut guards, closed);
+            overlaps(guards).len()
+        };
+        let pair = || vec![with("n1", 1, 5, 20), with("n2", 2, 12, 30)];
+        assert_eq!(judged(pair(), &[]), 1);
+        assert_eq!(judged(pair(), &closed(25)), 0);
+        assert_eq!(judged(pair(), &closed(19)), 1, "it was valid for longer than its lease");
+        let cached = vec![with("n1", 1, 13, 20), with("n2", 2, 12, 30)];
+        assert_eq!(judged(cached, &closed(25)), 0, "from its cache, before it heard of it");
+        let other = vec![with("n2", 1, 5, 20), with("n1", 2, 12, 20)];
+        assert_eq!(judged(other, &closed(25)), 1, "a later grant of its own is no excuse");
     }
 
     #[test]

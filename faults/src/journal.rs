@@ -6,11 +6,13 @@
 //! held <record> R|W <token> <asked> <begin> <end>
 //! fenced <record> <token>
 //! lost <record> <token>
+//! closed <node> <record> <sent> <until>
 //! ```
 //!
 //! `begin` is a moment after the acquire has returned, `end` the last moment at which the guard
 //! said that it is valid; both by the clock that all processes of a machine share. A guard that
-//! once said that it is not is `lost` besides. Each line is one call, so a process that is killed
+//! once said that it is not is `lost` besides. `closed` is written by the run, not by a node: a
+//! stranger closed the session of a node, or released its grant of a record (`*` is all). Each line is one call, so a process that is killed
 //! leaves whole lines.
 
 use std::fmt;
@@ -39,6 +41,21 @@ pub enum Entry {
         /// With which token.
         token: i64,
     },
+    /// A stranger ended what a node had.
+    Closed(Closed),
+}
+
+/// A stranger closed a node's session, or released a grant of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Whose.
+    pub node: String,
+    /// Of which record, if not of all.
+    pub record: Option<String>,
+    /// Before the command was sent.
+    pub sent: u64,
+    /// When its lease, which nobody renews any more, is surely over.
+    pub until: u64,
 }
 
 /// A guard, while it was valid.
@@ -96,6 +113,10 @@ impl fmt::Display for Entry {
             }
             Self::Fenced { record, token } => write!(f, "fenced {record} {token}"),
             Self::Lost { record, token } => write!(f, "lost {record} {token}"),
+            Self::Closed(Closed { node, record, sent, until }) => {
+                let record = record.as_deref().unwrap_or("*");
+                write!(f, "closed {node} {record} {sent} {until}")
+            }
         }
     }
 }
@@ -124,6 +145,12 @@ impl FromStr for Entry {
                 Ok(Self::Fenced { record: record.to_owned(), token: token(t)? })
             }
             ["lost", record, t] => Ok(Self::Lost { record: record.to_owned(), token: token(t)? }),
+            ["closed", node, record, sent, until] => Ok(Self::Closed(Closed {
+                node: node.to_owned(),
+                record: (record != "*").then(|| record.to_owned()),
+                sent: number(sent)?,
+                until: number(until)?,
+            })),
             _ => Err(()),
         }
     }

@@ -21,12 +21,17 @@
 //! | [`process`], [`puppet`] | processes under control, and one that does what it is told |
 //! | [`store`], [`journal`], [`check`] | what is written behind a fence, who held what, a verdict |
 //! | [`worker`], [`run`] | nodes under load, and the faults that they are put through |
+//! | [`hoard`], [`supervised`] | a node with a large cache, and commands of `lockspan run` |
+//! | [`foreign`], [`damage`] | sessions used by a stranger, and damaged data files |
 //! | [`stage`] | a server and its networks for tests |
 
 #![forbid(unsafe_code)]
 
 pub mod check;
 pub mod clock;
+pub mod damage;
+pub mod foreign;
+pub mod hoard;
 pub mod journal;
 mod post;
 pub mod process;
@@ -35,4 +40,5 @@ pub mod puppet;
 pub mod run;
 pub mod stage;
 pub mod store;
+pub mod supervised;
 pub mod worker;

@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -11,19 +10,24 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use lockspan_faults::run::{self, Plan};
-use lockspan_faults::{process, puppet, worker};
-use lockspan_server::{Config, Data, Server};
+use lockspan_faults::{damage, hoard, process, puppet, supervised, worker};
+use lockspan_server::{Config, Data, Server, StartError};
 
 const HELP: &str = "\
 Breaks the running lock service: kills, stops and cuts off real processes.
 
-  faults run [--seconds N] [--nodes K] [--seed S]
-      a server and K nodes under load and faults, and a verdict (default 60, 4, drawn)
+  faults run [--seconds N] [--nodes K] [--seed S] [--cached N]
+      a server and K nodes under load and faults, and a verdict (default 60, 4, drawn); one more
+      node has N idle records in its cache (default 50000). `lockspan run` takes part if the
+      program lockspan is beside this one.
 
 What it starts:
-  faults serve  --data DIR --listen ADDR
+  faults serve  --data DIR --listen ADDR [--longest MS]
   faults node   --url URL --name NAME --store DIR --journal FILE --lease MS
-                --records N --tasks N --seed S
+                --records N --tasks N --seed S --apart true|false
+  faults hoard  --url URL --records N
+  faults supervise --cli FILE --url URL --record N --name NAME --store DIR --journal FILE --seed S
+  faults inside --record N --name NAME --store DIR --journal FILE --seed S
   faults puppet --url URL --store DIR --lease MS
 Each ends when its input ends, and is killed with its --parent PID.
 ";
@@ -60,6 +64,7 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
                 nodes: args.optional("--nodes")?.unwrap_or(4),
                 seed: args.optional("--seed")?.unwrap_or_else(|| fastrand::u64(..)),
                 program: std::env::current_exe()?,
+                cached: args.optional("--cached")?.unwrap_or(50_000),
             };
             args.end()?;
             let report = run::run(plan).await?;
@@ -69,8 +74,20 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
         "serve" => {
             let data = Data::Dir(args.needed("--data")?);
             let listen = vec![args.needed("--listen")?];
+            let mut protocol = Config::default().protocol;
+            // A server waits for so long if its data file does not tell it all.
+            if let Some(longest) = args.optional("--longest")? {
+                protocol.ttl_max = Duration::from_millis(longest);
+            }
             args.end()?;
-            serve(Config { listen, data, ..Config::default() }).await?;
+            let served = serve(Config { listen, data, protocol, ..Config::default() }).await;
+            if let Err(why) = &served
+                && let Some(StartError::Damaged { .. }) = why.downcast_ref()
+            {
+                eprintln!("faults: {why:#}");
+                return Ok(ExitCode::from(damage::REFUSED));
+            }
+            served?;
         }
         "node" => {
             let job = worker::Job {
@@ -82,10 +99,30 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
                 records: args.needed("--records")?,
                 tasks: args.needed("--tasks")?,
                 seed: args.needed("--seed")?,
+                is_apart: args.needed("--apart")?,
             };
             args.end()?;
-            worker::work(job, input_ends()).await?;
+            let mut orders = worker::Orders::default();
+            let undriven = Arc::clone(&orders.undriven);
+            orders.is_over = input_ends(move |line| {
+                if let Some(time) = line.strip_prefix("undriven ")
+                    && let Ok(time) = time.parse()
+                {
+                    undriven.store(time, Ordering::Relaxed);
+                }
+            });
+            worker::work(job, orders).await?;
         }
+        "hoard" => {
+            let (url, records) = (args.needed("--url")?, args.needed("--records")?);
+            args.end()?;
+            hoard::keep(url, records, input_ends(|_| {})).await?;
+        }
+        "supervise" => {
+            let (cli, url): (_, String) = (args.needed("--cli")?, args.needed("--url")?);
+            supervised::supervise(&cli, &url, &supervised_job(args)?)?;
+        }
+        "inside" => supervised::inside(&supervised_job(args)?)?,
         "puppet" => {
             let strings = puppet::Strings {
                 url: args.needed("--url")?,
@@ -101,10 +138,22 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn supervised_job(mut args: Args) -> Result<supervised::Job> {
+    let job = supervised::Job {
+        record: args.needed("--record")?,
+        name: args.needed("--name")?,
+        store: args.needed("--store")?,
+        journal: args.needed("--journal")?,
+        seed: args.needed("--seed")?,
+    };
+    args.end()?;
+    Ok(job)
+}
+
 async fn serve(config: Config) -> Result<()> {
     let server = Server::start(config).await?;
     println!("listening {}", server.addresses()[0]);
-    let is_over = input_ends();
+    let is_over = input_ends(|_| {});
     while !is_over.load(Ordering::Relaxed) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -112,13 +161,13 @@ async fn serve(config: Config) -> Result<()> {
     Ok(())
 }
 
-/// Becomes true when there is no more to read.
-fn input_ends() -> Arc<AtomicBool> {
+/// Becomes true when there is no more to read. Each line is shown until then.
+fn input_ends(mut read: impl FnMut(&str) + Send + 'static) -> Arc<AtomicBool> {
     let is_over = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&is_over);
     std::thread::spawn(move || {
-        // What it reads does not matter, nor why it ends.
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        // Why it ends does not matter.
+        std::io::stdin().lines().map_while(Result::ok).for_each(|line| read(&line));
         told.store(true, Ordering::Relaxed);
     });
     is_over

@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+use crate::damage::REFUSED;
+
 /// Whatever takes longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -83,6 +85,16 @@ impl Process {
         Ok(())
     }
 
+    /// Waits until it has ended by itself.
+    pub async fn end(&mut self) -> Result<std::process::ExitStatus> {
+        Ok(timeout(PATIENCE, self.child.wait()).await.context("it does not end")??)
+    }
+
+    /// Ends its input, upon which it goes: what it prints last can still be read.
+    pub fn end_input(&mut self) {
+        drop(self.stdin.take());
+    }
+
     /// Whether it has ended, and how.
     pub fn ended(&mut self) -> Result<Option<std::process::ExitStatus>> {
         Ok(self.child.try_wait()?)
@@ -119,15 +131,36 @@ pub struct ServerProcess {
 impl ServerProcess {
     /// Starts it there and waits until it answers. Port 0 is a free one.
     pub async fn start(program: &Path, data: &Path, listen: SocketAddr) -> Result<Self> {
+        let started = Self::start_or_refuse(program, data, listen, None).await?;
+        started.context("it refuses its data file")
+    }
+
+    /// The same, with a limit for leases; nothing if it says that its data file is damaged.
+    pub async fn start_or_refuse(
+        program: &Path,
+        data: &Path,
+        listen: SocketAddr,
+        longest: Option<Duration>,
+    ) -> Result<Option<Self>> {
         let listen = listen.to_string();
         let words = [OsStr::new("serve"), "--data".as_ref(), data.as_ref()];
         let words = [&words[..], &["--listen".as_ref(), OsStr::new(&listen)]].concat();
+        let longest = longest.map(|lease| lease.as_millis().to_string());
+        let longest = longest.iter().flat_map(|lease| ["--longest".as_ref(), OsStr::new(lease)]);
+        let words: Vec<_> = words.into_iter().chain(longest).collect();
         let mut process = Process::start(program, &words)?;
-        let said = process.line().await?;
+        let said = match process.line().await {
+            Ok(said) => said,
+            Err(why) => {
+                let status = process.end().await?;
+                ensure!(status.code() == Some(REFUSED.into()), "{why:#}: {status}");
+                return Ok(None);
+            }
+        };
         let address =
             said.strip_prefix("listening ").context("it does not say where it listens")?;
         let address = address.parse()?;
-        Ok(Self { process, address })
+        Ok(Some(Self { process, address }))
     }
 
     /// How nodes find it.

@@ -1,9 +1,13 @@
 //! A node under load: tasks that take records, work on the store behind them, and write down when
 //! they held what.
+//!
+//! A node whose connection is in a *runtime apart* has it in a runtime of one thread that it can
+//! stop driving for a while: nothing is sent, received or renewed then, while its tasks, in another
+//! runtime, go on using guards. Guards must say by themselves when the lease is over.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -12,6 +16,7 @@ use lockspan::{Guard, Kind, Locks, Options, Record, Token};
 
 use crate::clock;
 use crate::journal::{Entry, Held, Journal};
+use crate::process::PATIENCE;
 use crate::store::Store;
 
 /// What a node is to do.
@@ -33,6 +38,18 @@ pub struct Job {
     pub tasks: u32,
     /// For its choices.
     pub seed: u64,
+    /// Whether the connection is in a runtime apart.
+    pub is_apart: bool,
+}
+
+/// What a node is told while it works.
+#[derive(Clone, Debug, Default)]
+pub struct Orders {
+    /// It is to end.
+    pub is_over: Arc<AtomicBool>,
+    /// Not to drive the runtime of its connection for so many milliseconds. It is set to 0 when
+    /// that begins.
+    pub undriven: Arc<AtomicU64>,
 }
 
 struct Node {
@@ -44,8 +61,15 @@ struct Node {
 }
 
 /// Works until told that it is over, then ends the session.
-pub async fn work(job: Job, is_over: Arc<AtomicBool>) -> Result<()> {
-    let locks = connect(&job).await?;
+pub async fn work(job: Job, orders: Orders) -> Result<()> {
+    let is_closed = Arc::new(AtomicBool::new(false));
+    let (locks, apart) = if job.is_apart {
+        let (locks, thread) = connect_apart(&job, &orders, &is_closed).await?;
+        (locks, Some(thread))
+    } else {
+        (connect(&job).await?, None)
+    };
+    let is_over = orders.is_over;
     let node = Arc::new(Node {
         store: Store::new(&job.store),
         journal: Journal::create(&job.journal).context("the journal")?,
@@ -63,7 +87,33 @@ pub async fn work(job: Job, is_over: Arc<AtomicBool>) -> Result<()> {
     }
     // Whether the server has heard it does not matter: its lease ends by itself.
     let _ = node.locks.clone().close().await;
+    is_closed.store(true, Ordering::Relaxed);
+    if let Some(thread) = apart {
+        thread.join().map_err(|_| anyhow::anyhow!("the runtime apart has panicked"))?;
+    }
     Ok(())
+}
+
+/// Connects in a runtime of one thread, which drives it until the connection is closed, apart from
+/// the times when it is told not to.
+async fn connect_apart(
+    job: &Job,
+    orders: &Orders,
+    is_closed: &Arc<AtomicBool>,
+) -> Result<(Locks, std::thread::JoinHandle<()>)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (tell, connected) = tokio::sync::oneshot::channel();
+    let (job, undriven) = (job.clone(), Arc::clone(&orders.undriven));
+    let is_closed = Arc::clone(is_closed);
+    let thread = std::thread::spawn(move || {
+        // Nobody hears it if the node is ending.
+        let _ = tell.send(runtime.block_on(connect(&job)));
+        while !is_closed.load(Ordering::Relaxed) {
+            runtime.block_on(async { tokio::time::sleep(Duration::from_millis(5)).await });
+            std::thread::sleep(Duration::from_millis(undriven.swap(0, Ordering::Relaxed)));
+        }
+    });
+    Ok((connected.await??, thread))
 }
 
 /// The server may be down just now.
@@ -106,6 +156,10 @@ impl Node {
         let mut spell = Spell::new(name, true, asked, begin);
         self.update(name, guard.token(), rng, &mut || spell.look(&guard)).await?;
         spell.look(&guard);
+        if spell.is_lost {
+            let told = tokio::time::timeout(PATIENCE, guard.lost()).await;
+            told.context("a guard is not valid, and nobody is told")?;
+        }
         self.note(spell, guard.token())?;
         if rng.u32(..4) == 0 {
             // The reader that it becomes is not alone any more.
@@ -181,27 +235,13 @@ impl Node {
     }
 
     fn note(&self, spell: Spell, token: Token) -> Result<()> {
-        let token = token.number();
-        if spell.is_lost {
-            self.journal.write(&Entry::Lost { record: spell.record.clone(), token })?;
-        }
-        if let Some(end) = spell.end {
-            let Spell { record, is_write, asked, begin, .. } = spell;
-            self.journal.write(&Entry::Held(Held {
-                record,
-                is_write,
-                token,
-                asked,
-                begin,
-                end,
-            }))?;
-        }
-        Ok(())
+        spell.note(&self.journal, token)
     }
 }
 
 /// A guard that is looked at now and then.
-struct Spell {
+#[derive(Debug)]
+pub struct Spell {
     record: String,
     is_write: bool,
     asked: u64,
@@ -211,18 +251,33 @@ struct Spell {
 }
 
 impl Spell {
-    fn new(record: &str, is_write: bool, asked: u64, begin: u64) -> Self {
+    /// Of a guard that was asked for at one moment and held at another.
+    #[must_use]
+    pub fn new(record: &str, is_write: bool, asked: u64, begin: u64) -> Self {
         Self { record: record.to_owned(), is_write, asked, begin, end: None, is_lost: false }
     }
 
     /// The clock is read first: a guard that is valid later was valid then.
-    fn look<K: Kind, R: std::borrow::Borrow<Record>>(&mut self, guard: &Guard<K, R>) {
+    pub fn look<K: Kind, R: std::borrow::Borrow<Record>>(&mut self, guard: &Guard<K, R>) {
         let now = clock::now();
         if guard.is_valid() {
             self.end = Some(now);
         } else {
             self.is_lost = true;
         }
+    }
+
+    /// Writes it down.
+    pub fn note(self, journal: &Journal, token: Token) -> Result<()> {
+        let token = token.number();
+        let Self { record, is_write, asked, begin, end, is_lost } = self;
+        if is_lost {
+            journal.write(&Entry::Lost { record: record.clone(), token })?;
+        }
+        if let Some(end) = end {
+            journal.write(&Entry::Held(Held { record, is_write, token, asked, begin, end }))?;
+        }
+        Ok(())
     }
 }
 

@@ -5,8 +5,11 @@
 //! and looks in both processes at what has become of the connection. It ends with status 0 if all
 //! is as promised, and says otherwise what is not.
 //!
+//! `forker holds …` is a node of `faults run` that forks when it is told to, see `holds.rs`.
+//!
 //! This is the one program of the package with unsafe code: there is no safe call for `fork`.
 
+mod holds;
 mod process;
 mod stories;
 mod storm;
@@ -102,11 +105,27 @@ pub(crate) fn refused<T>(what: &str, got: Result<T, LockError>) -> Outcome {
     }
 }
 
-fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [story, url, way, parent] = &words[..] else { panic!("forker STORY URL WAY PARENT") };
+fn die_with(parent: &str) {
     let parent = parent.parse().expect("the id of a process");
     lockspan_faults::process::die_with_parent(parent).expect("it was started a moment ago");
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [story, words @ .., _, parent] = &words[..]
+        && story == "holds"
+    {
+        die_with(parent);
+        return match holds::holds(words) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                process::say(&format!("forker holds: {why}"));
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let [story, url, way, parent] = &words[..] else { panic!("forker STORY URL WAY PARENT") };
+    die_with(parent);
     let way = Way::named(way);
     let told = match story.as_str() {
         "cached" => stories::cached(url, way, process::By::Fork),
