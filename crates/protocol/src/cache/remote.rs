@@ -45,7 +45,11 @@ impl LockCache {
         let is_late = token.epoch() < self.routes.epoch(record.group());
         match self.number(record, seq) {
             Number::Held => {
-                let is_told = self.held(record).is_some_and(|held| held.wished_at.is_some());
+                // An answer again, of an owner that was replaced since: it speaks for nobody.
+                let is_old =
+                    |held: Held| token.epoch() < held.rest.epoch && token.epoch() != Epoch::NONE;
+                let is_told =
+                    self.held(record).is_some_and(|held| held.wished_at.is_some() || is_old(held));
                 if let Some(wanted) = give_back.filter(|_| !is_told) {
                     self.drain(record, wanted, Stay::begin(now, self.config.stay), out);
                 }
@@ -178,7 +182,12 @@ impl LockCache {
     /// What others want of what is held, unless something was said later.
     fn wished_of_held(&mut self, now: Tick, record: &Record, wish: Wish, out: &mut Vec<Output>) {
         let held = self.records.get_mut(record).and_then(|entry| entry.held.as_mut());
-        if let Some(held) = held.filter(|held| held.wished_at <= Some(wish.at)) {
+        // An owner that has been replaced speaks for nobody: whoever waited with it does so with the
+        // next, which says so itself. (A peer without epochs gives tickets without one.)
+        let is_late =
+            |held: &Held| wish.at.epoch() < held.rest.epoch && wish.at.epoch() != Epoch::NONE;
+        let held = held.filter(|held| held.wished_at <= Some(wish.at) && !is_late(held));
+        if let Some(held) = held {
             held.wished_at = Some(wish.at);
             self.heed(now, record, wish.wanted, out);
         }

@@ -311,7 +311,14 @@ impl ServerFuzz {
                     _ => (u32::MAX, u64::MAX),
                 };
                 if rng.percent(40) {
-                    let (first, last) = (Seq::NONE, Seq(u64::MAX));
+                    // Also the other way round.
+                    let (least, most) = (Seq::NONE, Seq(u64::MAX));
+                    let any = Seq(rng.below(64) as u64);
+                    let (first, last) = match rng.below(4) {
+                        0 => (any, Seq(rng.below(64) as u64)),
+                        1 => (most, least),
+                        _ => (least, most),
+                    };
                     return ToServer::Page { groups, epoch, former, first, last, count, sum };
                 }
                 ToServer::Reasserted { groups, epoch, former, count, sum }

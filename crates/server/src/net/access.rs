@@ -140,6 +140,16 @@ fn verb_of(mode: Mode) -> Verb {
     if mode == Mode::Read { Verb::Read } else { Verb::Write }
 }
 
+/// An upgrade is a write, whatever mode it names: that is what the table makes of it.
+fn mode_of(mode: Mode, upgrade: bool) -> Mode {
+    if upgrade { Mode::Write } else { mode }
+}
+
+/// What a re-assertion asks for.
+fn claimed(mode: Mode, claim: &Claim) -> Mode {
+    mode_of(mode, matches!(claim, Claim::Waiting { upgrade: true, .. }))
+}
+
 impl Access {
     pub(super) fn is_everybody(&self) -> bool {
         matches!(self, Self::Everybody)
@@ -230,8 +240,10 @@ impl Connection {
             named.for_each(|session| service.claim(session, known.user.name(), work));
         }
         match command {
-            Command::Acquire { record, mode, .. }
-            | Command::Convert { record, mode, .. }
+            Command::Acquire { record, mode, upgrade, .. } => {
+                known.check(verb_of(mode_of(*mode, *upgrade)), record)?;
+            }
+            Command::Convert { record, mode, .. }
             | Command::Lock { record, mode, .. }
             | Command::Renew { record, grant: (mode, _), .. } => {
                 known.check(verb_of(*mode), record)?;
@@ -240,19 +252,19 @@ impl Connection {
                 known.check(Verb::Inspect, record)?;
             }
             Command::Reassert { record, mode, former, epoch, claim, .. } => {
-                known.check(verb_of(*mode), record)?;
+                known.check(verb_of(claimed(*mode, claim)), record)?;
                 known.check_epoch(service, record, *epoch, Some(claim))?;
                 self.check_former(*former)?;
             }
             Command::Reasserted { former, .. } => self.check_former(*former)?,
             Command::End { .. } => known.check_everywhere(Verb::Admin)?,
             Command::Tell { message, .. } => match message {
-                ToServer::Acquire { record, mode, epoch, .. } => {
-                    known.check(verb_of(*mode), record)?;
+                ToServer::Acquire { record, mode, epoch, upgrade, .. } => {
+                    known.check(verb_of(mode_of(*mode, *upgrade)), record)?;
                     known.check_epoch(service, record, *epoch, None)?;
                 }
                 ToServer::Reassert { record, mode, former, epoch, claim, .. } => {
-                    known.check(verb_of(*mode), record)?;
+                    known.check(verb_of(claimed(*mode, claim)), record)?;
                     known.check_epoch(service, record, *epoch, Some(claim))?;
                     self.check_former(Some(*former))?;
                 }
@@ -376,11 +388,11 @@ fn answer_to(message: &ToServer, why: &Denied) -> Option<ToNode> {
         // It says so again from time to time; once the epoch has come it is answered.
         (_, Denied::Epoch(_)) => None,
         (
-            ToServer::Acquire { record, seq, mode, .. }
-            | ToServer::Reassert { record, seq, mode, claim: Claim::Waiting { .. }, .. },
+            ToServer::Acquire { record, seq, mode, upgrade, .. }
+            | ToServer::Reassert { record, seq, mode, claim: Claim::Waiting { upgrade, .. }, .. },
             Denied::Right(_),
         ) => {
-            let why = AcquireRefusal::Denied { mode: *mode };
+            let why = AcquireRefusal::Denied { mode: mode_of(*mode, *upgrade) };
             Some(ToNode::Refused { record: record.clone(), seq: *seq, why })
         }
         _ => None,

@@ -167,6 +167,17 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
             format!("LS.ACQUIRE {bobs} doc:1 W UPGRADE"),
             "user bob may not write datatype doc",
         ),
+        // An upgrade is a write, whatever mode it names.
+        (
+            false,
+            format!("LS.ACQUIRE {bobs} doc:1 R UPGRADE"),
+            "user bob may not write datatype doc",
+        ),
+        (
+            false,
+            format!("LS.REASSERT {bobs} doc:1 1 1 R WAITING UPGRADE"),
+            "user bob may not write datatype doc",
+        ),
         (false, format!("LS.ACQUIRE {bobs} other:1 R"), "user bob may not read datatype other"),
         (false, "LS.INSPECT other:1".to_owned(), "user bob may not inspect datatype other"),
         (true, "LS.HISTORY doc:1".to_owned(), "user ann may not inspect datatype doc"),
@@ -331,6 +342,15 @@ async fn a_node_hears_of_a_refusal_as_an_event() {
     assert_eq!(ann.heard().await, ToNode::Lost { record: record("secret:1"), seq: Seq(2) });
     ann.tell(session, &acquire("secret:1", Mode::Read, 3, 1)).await;
     assert!(matches!(ann.heard().await, ToNode::Granted { .. }));
+    // She may read it, so she may not upgrade it, whatever mode the message names.
+    let mut upgrade = acquire("secret:1", Mode::Read, 4, 1);
+    if let ToServer::Acquire { upgrade, .. } = &mut upgrade {
+        *upgrade = true;
+    }
+    ann.tell(session, &upgrade).await;
+    let why = AcquireRefusal::Denied { mode: Mode::Write };
+    let refused = ToNode::Refused { record: record("secret:1"), seq: Seq(4), why };
+    assert_eq!(ann.heard().await, refused);
     // A session of somebody else is as good as none.
     let ttl = std::time::Duration::from_secs(5);
     bob.tell(session, &ToServer::Open { ttl, handoff: Handoff::Direct }).await;

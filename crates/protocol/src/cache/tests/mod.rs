@@ -280,7 +280,12 @@ fn revoke(name: &str, seq: u64, wanted: Mode) -> Input {
 
 /// Sent with the ticket 1.`at`.
 fn revoke_at(at: u64, name: &str, seq: u64, wanted: Mode) -> Input {
-    let at = Ticket::new(Epoch::new(1).unwrap(), at).unwrap();
+    revoke_in(1, at, name, seq, wanted)
+}
+
+/// Sent with the ticket `epoch`.`at`.
+fn revoke_in(epoch: u32, at: u64, name: &str, seq: u64, wanted: Mode) -> Input {
+    let at = Ticket::new(Epoch::new(epoch).unwrap(), at).unwrap();
     says(ToNode::Revoke { record: record(name), seq: Seq(seq), wanted, at })
 }
 

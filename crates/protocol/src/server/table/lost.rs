@@ -6,22 +6,23 @@
 
 use super::*;
 
-/// Of so many grants of a table it is said again. They take clocks beyond the margin, or a node
+/// Of so many grants of a session it is said again: more take clocks beyond the margin, or a node
 /// that keeps what it does not have.
-const LOST_MAX: usize = 10_000;
+const LOST_PER_SESSION: usize = 1_000;
 
 /// Grants of which nobody has answered that they are void.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Voids {
-    all: BTreeMap<(SessionId, Record), Seq>,
+    /// None of the inner maps is empty.
+    all: BTreeMap<SessionId, BTreeMap<Record, Seq>>,
     /// When they are said again.
     pub(super) at: Option<Tick>,
 }
 
 impl Voids {
-    /// What this is true for is said no more.
-    fn forget(&mut self, is_so: impl Fn(SessionId, &Record) -> bool) {
-        self.all.retain(|(session, record), _| !is_so(*session, record));
+    /// What is left is said again, if there is something.
+    fn tidy(&mut self) {
+        self.all.retain(|_, records| !records.is_empty());
         if self.all.is_empty() {
             self.at = None;
         }
@@ -29,16 +30,17 @@ impl Voids {
 
     /// The session is over.
     pub(super) fn forget_session(&mut self, ended: SessionId) {
-        if !self.all.is_empty() {
-            self.forget(|session, _| session == ended);
+        if self.all.remove(&ended).is_some() {
+            self.tidy();
         }
     }
 
     /// These groups are left: their next owner decides what is void.
     pub(super) fn forget_groups(&mut self, groups: GroupSet) {
-        if !self.all.is_empty() {
-            self.forget(|_, record| groups.contains(record.group()));
+        for records in self.all.values_mut() {
+            records.retain(|record, _| !groups.contains(record.group()));
         }
+        self.tidy();
     }
 }
 
@@ -52,11 +54,12 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) {
         let session = self.sessions[to.key()].id;
-        if self.voids.all.len() < LOST_MAX {
-            let last = self.voids.all.entry((session, record.clone())).or_insert(seq);
+        let records = self.voids.all.entry(session).or_default();
+        if records.len() < LOST_PER_SESSION || records.contains_key(&record) {
+            let last = records.entry(record.clone()).or_insert(seq);
             *last = seq.max(*last);
-            self.voids.at.get_or_insert(self.watch.now + self.limits.resend);
         }
+        self.voids.at.get_or_insert(self.watch.now + self.limits.resend);
         self.send(to, ToNode::Lost { record, seq }, out);
     }
 
@@ -66,12 +69,13 @@ impl LockTable {
         if self.voids.all.is_empty() {
             return;
         }
-        let at = (self.sessions[by.key()].id, record.clone());
-        if self.voids.all.get(&at).is_some_and(|&lost| lost <= seq) {
-            self.voids.all.remove(&at);
-        }
-        if self.voids.all.is_empty() {
-            self.voids.at = None;
+        let session = self.sessions[by.key()].id;
+        let Some(records) = self.voids.all.get_mut(&session) else { return };
+        if records.get(record).is_some_and(|&lost| lost <= seq) {
+            records.remove(record);
+            if records.is_empty() {
+                self.voids.forget_session(session);
+            }
         }
     }
 
@@ -81,9 +85,11 @@ impl LockTable {
             return;
         }
         self.voids.at = Some(now + self.limits.resend);
-        for ((session, record), &seq) in &self.voids.all {
-            let message = ToNode::Lost { record: record.clone(), seq };
-            out.push(TableOutput::Send { session: *session, message });
+        for (&session, records) in &self.voids.all {
+            out.extend(records.iter().map(|(record, &seq)| {
+                let message = ToNode::Lost { record: record.clone(), seq };
+                TableOutput::Send { session, message }
+            }));
         }
     }
 }

@@ -41,6 +41,8 @@ struct Pending {
     /// itself ends with that anyway.
     records: BTreeMap<Seq, Record>,
     total: Option<Total>,
+    /// How many had arrived when its lease was last extended because of that.
+    extended_at: usize,
 }
 
 /// What a node says that it has re-asserted. A set may change between two rounds, so the number of
@@ -76,6 +78,9 @@ impl Pending {
 
     /// Whether all seqs of a page have arrived, and no others of its range (G2).
     fn has_page(&self, page: &Page) -> bool {
+        if page.first > page.last {
+            return false;
+        }
         let seqs = self.received.range(page.first..=page.last).map(|(&seq, _)| seq);
         page.total.count as usize <= PAGE_MAX && Total::of(seqs.take(PAGE_MAX + 1)) == page.total
     }
@@ -433,12 +438,18 @@ impl LockTable {
         let pending = self.pending(key, by, former)?;
         pending.by = Some(by);
         let whole = pending.has_page(&page);
+        // An empty page, and one that is asked about again, is no progress.
+        let arrived = pending.received.len();
+        let has_grown = whole && arrived > pending.extended_at;
+        if has_grown {
+            pending.extended_at = arrived;
+        }
         if whole && is_all {
             pending.total = Some(Total { count: pending.received.len() as u32, sum: pending.sum });
         }
         let first = page.first;
         self.send(by, ToNode::Heard { term, former, first, whole }, out);
-        if whole {
+        if has_grown {
             out.push(TableOutput::Progress { session: self.sessions[by.key()].id });
         }
         if is_all {

@@ -163,6 +163,26 @@ fn a_page_is_heard_when_all_of_it_is_here_however_often_it_is_asked_about() {
 }
 
 #[test]
+fn a_page_whose_end_is_before_its_beginning_is_not_heard() {
+    let mut s = restarted();
+    s.reassert(A, "{x}a", Write, 1, held(7));
+    assert_eq!(s.page(A, "{x}a", (9, 1), &[]), "A not heard #9");
+    assert_eq!(s.page(A, "{x}a", (u64::MAX, 0), &[1]), format!("A not heard #{}", u64::MAX));
+}
+
+#[test]
+fn an_empty_page_and_one_that_was_heard_before_extend_nothing() {
+    let mut s = restarted();
+    assert_eq!(s.page(A, "{x}a", (5, 9), &[]), "A heard #5", "there is nothing, as it says");
+    assert_eq!(s.keep_alive(A, 1)[0], "A serving epoch 2");
+    s.reassert(A, "{x}a", Write, 1, held(7));
+    assert_eq!(s.page(A, "{x}a", (1, 1), &[1]), "A heard #1");
+    assert_eq!(s.keep_alive(A, 2), ["A alive 2"]);
+    assert_eq!(s.page(A, "{x}a", (1, 1), &[1]), "A heard #1");
+    assert_eq!(s.keep_alive(A, 3)[0], "A serving epoch 2");
+}
+
+#[test]
 fn a_session_that_re_asserts_is_extended_page_by_page_and_not_for_ever() {
     let mut s = restarted();
     let mut number = 0;
