@@ -232,12 +232,13 @@ fn a_program_that_ends_as_soon_as_it_has_its_locks_leaves_none_behind() {
 
 #[test]
 fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
-    let (_serving, _folder, _server, url) = server();
     // The writer may come first or last; the reader waits on another node or on the same one.
-    for (round, url) in [&url, "memory:downgrade"].into_iter().enumerate() {
+    for (round, url) in ["", "memory:downgrade"].into_iter().enumerate() {
         for (story, (writer_first, same_node)) in
             [(true, false), (false, false), (true, true), (false, true)].into_iter().enumerate()
         {
+            let (_serving, _folder, server, its_url) = server();
+            let url = if url.is_empty() { &its_url } else { url };
             let options = Options::new().lease(SOON * 3);
             let connect = || options.clone().blocking_connect(url).unwrap();
             let (one, reader, writer) = (connect(), connect(), connect());
@@ -269,6 +270,14 @@ fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
                     thread::yield_now();
                 }
             };
+            // Whoever comes after the downgrade waits behind the writer, and rightly so.
+            let in_line = |claims: u64| {
+                let late = Instant::now() + SOON;
+                while url == &its_url && server.stats().claims < claims {
+                    assert!(Instant::now() < late, "the server does not know of it");
+                    thread::yield_now();
+                }
+            };
             if writer_first {
                 writes(&writer);
                 waits(&writer);
@@ -284,6 +293,7 @@ fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
             if !same_node {
                 waits(&reader);
             }
+            in_line(if same_node { 2 } else { 3 });
             let held = held.downgrade();
             assert_eq!(told.recv_timeout(SOON), Ok("reads"), "{writer_first} {same_node}");
             assert!(held.is_valid());
