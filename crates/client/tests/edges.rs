@@ -248,13 +248,16 @@ fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
             let mine = record(&one);
             let held = mine.blocking_write().unwrap();
             let (send, told) = mpsc::channel();
+            // It is in line on its node when this returns.
             let reads = |locks: &Locks| {
                 let (record, send) = (record(locks), send.clone());
+                let mut reading = Box::pin(record.read_owned());
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(reading.as_mut().poll(&mut context).is_pending());
                 thread::spawn(move || {
-                    let held = record.blocking_read().unwrap();
+                    let _held = one_thread().block_on(reading).unwrap();
                     send.send("reads").unwrap();
-                    held.record().name().clone()
-                })
+                });
             };
             let writes = |locks: &Locks| {
                 let (record, send) = (record(locks), send.clone());
