@@ -12,8 +12,8 @@
 //! `begin` is a moment after the acquire has returned, `end` the last moment at which the guard
 //! said that it is valid; both by the clock that all processes of a machine share. A guard that
 //! once said that it is not is `lost` besides. `closed` is written by the run, not by a node: a
-//! stranger closed the session of a node, or released its grant of a record (`*` is all). Each line is one call, so a process that is killed
-//! leaves whole lines.
+//! stranger closed the session of a node, or released its grant of a record (`*` is all). Each line
+//! is one call, so a process that is killed leaves whole lines.
 
 use std::fmt;
 use std::fs::File;

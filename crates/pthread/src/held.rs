@@ -7,8 +7,8 @@
 //! A thread that holds one lock has it in the slot [`Table::first`]. Whatever it takes while that
 //! slot is in use goes into a hash table, by the lock's address: open addressing, linear probing,
 //! at most a quarter full, and a removal that moves later entries up, so that there are no
-//! tombstones. So a lock call that does not wait looks at two or three slots, nearly always, however
-//! many locks the thread holds.
+//! tombstones. So a lock call that does not wait looks at two or three slots, nearly always,
+//! however many locks the thread holds.
 //!
 //! **Invariant:** a lock that is held is in one slot, `first` or one of the table.
 //!
@@ -237,7 +237,7 @@ pub(crate) fn spot_of(lock: usize) -> Option<(Spot, Mode)> {
         let slot = slots.wrapping_add(home);
         // SAFETY: below the number of slots, all of which are written.
         let there = unsafe { slot.read() };
-        // SAFETY: likewise.
+        // SAFETY: also below the number of slots, by the mask.
         let is_alone = unsafe { (*slots.wrapping_add((home + 1) & mask)).lock } == 0;
         (there.lock == lock && is_alone).then(|| (Spot { lock, slot }, there.mode()))
     })

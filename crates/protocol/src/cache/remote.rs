@@ -182,8 +182,8 @@ impl LockCache {
     /// What others want of what is held, unless something was said later.
     fn wished_of_held(&mut self, now: Tick, record: &Record, wish: Wish, out: &mut Vec<Output>) {
         let held = self.records.get_mut(record).and_then(|entry| entry.held.as_mut());
-        // An owner that has been replaced speaks for nobody: whoever waited with it does so with the
-        // next, which says so itself. (A peer without epochs gives tickets without one.)
+        // An owner that has been replaced speaks for nobody: whoever waited with it waits with the
+        // next one, which says so itself. (A peer without epochs gives tickets without one.)
         let is_late =
             |held: &Held| wish.at.epoch() < held.rest.epoch && wish.at.epoch() != Epoch::NONE;
         let held = held.filter(|held| held.wished_at <= Some(wish.at) && !is_late(held));
