@@ -204,13 +204,15 @@ pub fn generation() -> u64 {
 fn first_look() -> u64 {
     let mut word = GENERATION.load(Ordering::Acquire);
     if word.is_null() {
-        let ours = WipedWord::new();
-        let made = ptr::from_ref(ours.word).cast_mut();
+        // A page of its own where there can be one, which needs no heap: locks ask for this in the
+        // midst of a call. It is never given back, nor is that of a thread that was too late.
+        let made = match system::wiped_page() {
+            Some(lines) => &lines[0].word,
+            None => std::mem::ManuallyDrop::new(WipedWord::new()).word,
+        };
+        let made = ptr::from_ref(made).cast_mut();
         match GENERATION.compare_exchange(word, made, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => {
-                std::mem::forget(ours);
-                word = made;
-            }
+            Ok(_) => word = made,
             Err(first) => word = first,
         }
     }
