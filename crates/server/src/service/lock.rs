@@ -1,6 +1,6 @@
 //! `LS.LOCK`, `LS.RENEW`, `LS.UNLOCK`: locks with a session of their own.
 //!
-//! The session holds or waits for one record, as its acquire [`SEQ`], and ends with the lock. Its
+//! The session holds or waits for one record, and ends with the lock. Its
 //! number follows from the lock's id and record ([`session_of`]), so that whoever knows the id or
 //! the handle finds the lock, on every connection and after a restart, and nobody else does.
 //!
@@ -9,12 +9,14 @@
 //! | opening | `LS.LOCK` | begins when the session is durable |
 //! | waiting | the session is open | kept by the server while a command waits |
 //! | waiting, alone | the last connection that waited is gone | runs; whole at that moment |
+//! | passed over | the grant, if nobody waits then: the next in line has it | runs |
 //! | held, not told | the grant, if its reply waits for an earlier one | kept by the server |
 //! | held | the reply; whole at the grant | kept by `LS.RENEW` and by a repeat |
 //! | unknown | a restart of the server | as the registry says |
 //! | over | the end of `WAIT` | runs |
 //!
-//! A repeat of `LS.LOCK` goes on waiting, finds the lock held, or is answered null if it is over.
+//! A repeat of `LS.LOCK` goes on waiting, gets in line again if it was passed over, finds the lock
+//! held, or is answered null if it is over.
 //! After a restart `LS.RENEW` makes the lock held again, and a repeat makes it wait again.
 //! `LS.UNLOCK` and the end of the lease end the session in every state.
 //!
@@ -22,11 +24,15 @@
 //! alone* and *over*.
 //!
 //! **Invariant:** one id is at most one lock, once. While the session is there, a repeat finds its
-//! claim by [`SEQ`]; when it is gone, the registry does not open its number again for as long as
+//! claim by [`Seat::lock_seq`]; when it is gone, the registry does not open its number again for as long as
 //! the longest lease.
 //!
 //! **Invariant:** a held lock ends by `LS.UNLOCK` or by its lease alone, and never because a
 //! connection has closed: its client may be inside.
+//!
+//! **Invariant:** a lock is held only if a connection was there to be told of it. Clients that give
+//! up and come back with a new id would otherwise be served one abandoned wait after the other, a
+//! lease each, and nobody would ever be inside.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -44,9 +50,6 @@ use super::patience::PatienceKey;
 use super::seat::{OneLock, Seat};
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
-
-/// The one acquire of a lock's session.
-const SEQ: Seq = Seq(1);
 
 /// What `LS.LOCK` asks for.
 #[derive(Clone, Debug)]
@@ -178,7 +181,7 @@ impl Service {
                 slot.clone().fill(&Value::Null, &mut work.dirty);
                 return Ok(());
             }
-            let (seq, upgrade, owners) = (Some(SEQ), false, Vec::new());
+            let (seq, upgrade, owners) = (Some(seat.lock_seq()), false, Vec::new());
             let wish = Wish { record, mode, wait, seq, upgrade, owners };
             self.ask(shard, seat, (|| Ok(slot.clone()), Some(tag)), wish, now, work)
         })
@@ -209,6 +212,19 @@ impl Service {
         }
     }
 
+    /// The lock was granted while no command waited for it: the next in line has it. A repeat of
+    /// the `LS.LOCK` that comes later gets in line again, behind the others, with the next number.
+    pub(super) fn pass_over(&self, seat: &Arc<Seat>, record: &Record, seq: Seq, work: &mut Work) {
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            if seat.pass_over(seq) {
+                let message = ToServer::Release { record: record.clone(), seq, keep: None };
+                // If the group is not served any more, nothing is held there.
+                let _ = self.say(shard, seat, message, now, work);
+            }
+        });
+    }
+
     /// `LS.RENEW`: how long the lease is from now on.
     pub(crate) fn renew_lock(
         &self,
@@ -219,6 +235,7 @@ impl Service {
     ) -> Result<Duration, CommandError> {
         self.check_seat(seat, work)?;
         check_mode(seat.one_lock(mode), record)?;
+        seat.lock_was_told();
         self.recover_lock(seat, record, mode, Claim::Held { token }, work)?;
         let shard = self.shard_of(record.group());
         let (held, _) =
@@ -273,16 +290,16 @@ impl Service {
         if !self.is_unrecovered(seat.id) {
             return Ok(());
         }
-        let former = seat.id;
+        let (former, seq) = (seat.id, seat.lock_seq());
         for term in self.terms() {
             let (groups, epoch) = (term.groups, term.epoch);
             let is_here = groups.contains(record.group());
             if is_here {
                 let (record, claim) = (record.clone(), claim.clone());
-                let told = ToServer::Reassert { record, epoch, former, seq: SEQ, mode, claim };
+                let told = ToServer::Reassert { record, epoch, former, seq, mode, claim };
                 self.tell_table(seat, told, work).map_err(|why| CommandError::from(&why))?;
             }
-            let (count, sum) = if is_here { (1, SEQ.0) } else { (0, 0) };
+            let (count, sum) = if is_here { (1, seq.0) } else { (0, 0) };
             let told = ToServer::Reasserted { groups, epoch, former, count, sum };
             self.tell_table(seat, told, work).map_err(|why| CommandError::from(&why))?;
         }

@@ -26,6 +26,9 @@ use super::places::Place;
 use super::work::Work;
 use crate::net::outbox::{Dirty, Outbox, Slot};
 
+/// The first acquire of a lock's session.
+const FIRST_SEQ: Seq = Seq(1);
+
 /// A session of this server.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -65,6 +68,10 @@ struct Inner {
     lock_opens: Vec<LockAsk>,
     /// Of the session of a lock: its mode, as far as it is known, and whether it is over.
     lock: Option<(Mode, OneLock)>,
+    /// The number of its present acquire, after the first: see [`Seat::lock_seq`].
+    lock_seq: Option<Seq>,
+    /// A reply or a renewal says that the lock is held: its client may be inside.
+    lock_told: bool,
     /// Replies that tell of its grant, and wait for an earlier reply of their connection.
     held_back: Vec<Slot>,
     /// The server keeps the lease: the lock is waited for, or a reply is held back.
@@ -313,6 +320,28 @@ impl Seat {
         }
     }
 
+    /// The number of the lock's acquire. It changes when a grant found nobody, see
+    /// [`Service::pass_over`](super::Service::pass_over). Called with the record's table locked.
+    pub(super) fn lock_seq(&self) -> Seq {
+        self.lock().lock_seq.unwrap_or(FIRST_SEQ)
+    }
+
+    /// A client has shown that it was told of the grant.
+    pub(super) fn lock_was_told(&self) {
+        self.lock().lock_told = true;
+    }
+
+    /// The grant `seq` of the lock is to be given back, for nobody was told of it; false if
+    /// somebody was meanwhile. Called with the record's table locked, as grants are told.
+    pub(super) fn pass_over(&self, seq: Seq) -> bool {
+        let mut inner = self.lock();
+        let passes = !inner.lock_told && inner.lock_seq.unwrap_or(FIRST_SEQ) == seq;
+        if passes {
+            inner.lock_seq = Some(Seq(seq.0 + 1));
+        }
+        passes
+    }
+
     /// This reply tells of the lock's grant, and waits for an earlier one.
     pub(super) fn hold_back(&self, reply: Slot) {
         self.lock().held_back.push(reply);
@@ -509,6 +538,19 @@ impl Seat {
     ) -> Option<ToNode> {
         match message {
             ToNode::Revoke { ref record, seq, .. } => self.report(inner, record, seq, work),
+            ToNode::Granted { ref record, seq, .. }
+                if inner.lock.is_some() && !inner.lock_told && !inner.is_asked(record, seq) =>
+            {
+                // The commands that waited are gone, and so are their connections.
+                let asks = inner.asks.remove(&(record.clone(), seq)).unwrap_or_default();
+                if asks.iter().any(|ask| ask.lock.is_some_and(|lock| !lock.brought)) {
+                    work.over.push(Arc::clone(self));
+                } else {
+                    work.passed.push((Arc::clone(self), record.clone(), seq));
+                }
+                work.patience_over.extend(asks.into_iter().filter_map(|ask| ask.timer));
+                return None;
+            }
             _ if inner.asks.is_empty() => {}
             ToNode::Granted { ref record, seq, mode, token, give_back } => {
                 if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
@@ -523,6 +565,7 @@ impl Seat {
                     for ask in asks {
                         match ask.lock {
                             Some(tag) => {
+                                inner.lock_told = true;
                                 work.patience_over.extend(ask.timer);
                                 let (seat, slot) = (Arc::clone(self), ask.slot);
                                 work.granted.push(LockGranted { seat, slot, tag, mode, token });
@@ -682,6 +725,12 @@ impl Seat {
 }
 
 impl Inner {
+    /// Whether a command waits for this acquire whose connection is there.
+    fn is_asked(&self, record: &Record, seq: Seq) -> bool {
+        let asks = self.asks.get(&(record.clone(), seq));
+        asks.is_some_and(|asks| asks.iter().any(|ask| !ask.slot.is_closed()))
+    }
+
     /// Every connection that listens hears this, but the one with the number `but`; what it hears
     /// depends on whether it is a node.
     fn tell_all_but<'a>(

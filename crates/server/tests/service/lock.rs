@@ -165,15 +165,54 @@ async fn service_f36_a_wait_that_is_repeated_keeps_its_place_in_line() {
         two.send(&lock(&first)).await;
         assert_eq!(two.settle_behind(&mut one).await, 2);
     }
-    drop(two);
-    until("the server has seen that", || server.stats().connections == 2).await;
     one.ask(&["LS.UNLOCK", "a:1", &held]).await;
-    // It is granted to the one that is away, and not to the one behind it.
-    assert_eq!(waiters(&mut one, "a:1").await, 1);
-    let mut two = Client::new(&server).await;
-    let mine = two.ask(&lock(&first)).await;
-    two.ask(&["LS.UNLOCK", "a:1", &locked(&mine).0]).await;
+    let mut four = Client::new(&server).await;
+    let mine = four.ask(&lock(&first)).await;
+    assert_eq!(waiters(&mut one, "a:1").await, 1, "the one behind it waits");
+    four.ask(&["LS.UNLOCK", "a:1", &locked(&mine).0]).await;
     assert!(locked(&three.reply().await).1 > locked(&mine).1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f36_a_wait_whose_client_is_gone_is_passed_over() {
+    let server = start(fresh()).await;
+    let mut one = Client::new(&server).await;
+    let (held, _) = locked(&one.ask(&["LS.LOCK", "a:1", "W"]).await);
+    // Each has given up waiting and closed its connection.
+    let ids = [uuid(), uuid(), uuid()];
+    let lock = |id| ["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", id];
+    for (at, id) in ids.iter().enumerate() {
+        let mut gone = Client::new(&server).await;
+        gone.send(&lock(id)).await;
+        until_waiters(&mut one, "a:1", at + 1).await;
+    }
+    until("the server has seen that", || server.stats().connections == 1).await;
+    let mut two = Client::new(&server).await;
+    two.send(&["LS.LOCK", "a:1", "W"]).await;
+    until_waiters(&mut one, "a:1", 4).await;
+    one.ask(&["LS.UNLOCK", "a:1", &held]).await;
+    let (second, token) = locked(&two.reply().await);
+    assert_eq!(waiters(&mut one, "a:1").await, 0, "none of them holds or waits");
+    // One that comes back gets in line again, and is passed over again if it goes.
+    let mut back = Client::new(&server).await;
+    back.send(&lock(&ids[0])).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    drop(back);
+    until("the server has seen that", || server.stats().connections == 2).await;
+    one.ask(&["LS.UNLOCK", "a:1", &second]).await;
+    let seen = one.ask(&["LS.INSPECT", "a:1"]).await;
+    assert_eq!(word(&seen, "state"), "free");
+    let mut back = Client::new(&server).await;
+    let (third, last) = locked(&back.ask(&lock(&ids[0])).await);
+    assert!(last > token);
+    assert_eq!(locked(&back.ask(&lock(&ids[0])).await), (third.clone(), last), "the same lock");
+    // A lock that somebody was told of stays, whoever is there.
+    drop(back);
+    until("the server has seen that", || server.stats().connections == 2).await;
+    assert_eq!(one.ask(&["LS.LOCK", "a:1", "W", "WAIT", "20"]).await, Value::Null);
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &third]).await, Value::Int(1));
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &ids[1]]).await, Value::Int(0));
     server.stop().await;
 }
 
