@@ -173,7 +173,9 @@ impl Connection {
             }
             Command::Unlock { record, handle } => {
                 let service = &self.shared.service;
-                let Some(seat) = service.seat(session_of(handle.id, &record)) else {
+                let session = session_of(handle.id, &record);
+                let seat = service.seat(session).or_else(|| service.unlock_unseen(session, work));
+                let Some(seat) = seat else {
                     return now(reply::ended(false));
                 };
                 self.access.check_owner(&seat)?;

@@ -18,7 +18,9 @@
 //! A repeat of `LS.LOCK` goes on waiting, gets in line again if it was passed over, finds the lock
 //! held, or is answered null if it is over.
 //! After a restart `LS.RENEW` makes the lock held again, and a repeat makes it wait again.
-//! `LS.UNLOCK` and the end of the lease end the session in every state.
+//! `LS.UNLOCK` and the end of the lease end the session in every state. An `LS.UNLOCK` that comes
+//! before the session is open closes it when it is; one that overtakes its `LS.LOCK` makes that
+//! stale. So after the reply to `LS.UNLOCK` the lock is not granted any more.
 //!
 //! A lock whose client brought no id can't be asked for again: it is closed instead of *waiting,
 //! alone* and *over*.
@@ -256,14 +258,15 @@ impl Service {
         work: &mut Work,
     ) -> Result<bool, CommandError> {
         if !seat.is_open() {
-            match self.check_open(seat.id, work) {
-                Ok(()) => {}
-                Err(SessionRefusal::Unknown) if seat.awaits_lock() => {
-                    let text = "the lock is being asked for at this moment; try again";
-                    return Err(CommandError::new(ErrorCode::Loading, text));
-                }
-                Err(SessionRefusal::Unknown) => return Ok(false),
-                Err(why) => return Err(CommandError::from(&why)),
+            // With the registry locked, so that the session does not open meanwhile.
+            let early = self.with_desk(work, |desk, _| match desk.registry.check_open(seat.id) {
+                Ok(()) => Ok(None),
+                // It is being opened, or is over.
+                Err(SessionRefusal::Unknown) => Ok(Some(seat.unlock_early())),
+                Err(why) => Err(CommandError::from(&why)),
+            });
+            if let Some(some) = early? {
+                return Ok(some);
             }
         }
         let unrecovered = self.is_unrecovered(seat.id);
@@ -271,6 +274,18 @@ impl Service {
         let own = self.with_shard(shard, work, |shard, _, _| shard.table.look_own(seat.id, record));
         let some = unrecovered || own.0.is_some() || own.1.is_some();
         Ok(self.close(seat.id, work).is_ok() && some)
+    }
+
+    /// `LS.UNLOCK` of a lock that nobody has asked for: an `LS.LOCK` with its id that comes late is
+    /// stale. The seat, if one has come meanwhile.
+    pub(crate) fn unlock_unseen(&self, session: SessionId, work: &mut Work) -> Option<Arc<Seat>> {
+        self.with_desk(work, |desk, now| {
+            let seat = desk.seats.get(&session).cloned();
+            if seat.is_none() {
+                desk.registry.forestall(now, session);
+            }
+            seat
+        })
     }
 
     /// Whether a restarted server waits for the session to say what it had.

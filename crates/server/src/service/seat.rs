@@ -70,6 +70,8 @@ struct Inner {
     lock: Option<(Mode, OneLock)>,
     /// The number of its present acquire, after the first: see [`Seat::lock_seq`].
     lock_seq: Option<Seq>,
+    /// The lock was unlocked before its session was open: it is closed as soon as it is.
+    unlocked: bool,
     /// A reply or a renewal says that the lock is held: its client may be inside.
     lock_told: bool,
     /// Replies that tell of its grant, and wait for an earlier reply of their connection.
@@ -299,9 +301,12 @@ impl Seat {
         self.lock().lock_opens.push(ask);
     }
 
-    /// Whether an `LS.LOCK` waits for the session to be open.
-    pub(super) fn awaits_lock(&self) -> bool {
-        !self.lock().lock_opens.is_empty()
+    /// The lock is unlocked before its session is open, which is closed when it is. Whether an
+    /// `LS.LOCK` waits for that; it hears that the lock is over.
+    pub(super) fn unlock_early(&self) -> bool {
+        let mut inner = self.lock();
+        inner.unlocked = true;
+        !inner.lock_opens.is_empty()
     }
 
     /// What the lock of this session is; from now on it has this mode, if it is not known.
@@ -506,7 +511,14 @@ impl Seat {
     /// was open before. A command that waits for it has its reply; others hear of it as an event.
     pub(super) fn opened(self: &Arc<Self>, terms: Vec<Term>, left: Duration, work: &mut Work) {
         let mut inner = self.lock();
-        work.locks.extend(inner.lock_opens.drain(..).map(|ask| (Arc::clone(self), ask)));
+        let asks = std::mem::take(&mut inner.lock_opens);
+        if inner.unlocked {
+            let value = lock_ended();
+            asks.into_iter().for_each(|ask| ask.slot.fill(&value, &mut work.dirty));
+            work.over.push(Arc::clone(self));
+        } else {
+            work.locks.extend(asks.into_iter().map(|ask| (Arc::clone(self), ask)));
+        }
         let value = reply::opened((self.id, self.public), left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
@@ -651,8 +663,7 @@ impl Seat {
     pub(super) fn fail(&self, work: &mut Work) {
         let is_lock = self.lock().lock.is_some();
         if is_lock {
-            let text = "the lock was unlocked, or its lease ended, while it was waited for";
-            self.answer_all(&Value::error(ErrorCode::NoSession, text), work);
+            self.answer_all(&lock_ended(), work);
         }
         self.answer_all(&CommandError::from(&SessionRefusal::Unknown).into(), work);
     }
@@ -722,6 +733,12 @@ impl Seat {
     fn lock(&self) -> Locked<'_> {
         Locked { inner: crate::lock(&self.inner), busy: &self.busy, heard_by: &self.heard_by }
     }
+}
+
+/// What an `LS.LOCK` hears that waits for a lock which is over.
+fn lock_ended() -> Value {
+    let text = "the lock was unlocked, or its lease ended, while it was waited for";
+    Value::error(ErrorCode::NoSession, text)
 }
 
 impl Inner {

@@ -314,6 +314,45 @@ async fn service_f36_a_wait_that_nobody_can_repeat_is_withdrawn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn service_f36_a_lock_does_not_come_after_its_unlock() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut one = Client::new(&server).await;
+    // The unlock overtakes the lock, on another connection.
+    let id = uuid();
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &id]).await, Value::Int(0));
+    refused(one.ask(&["LS.LOCK", "a:1", "W", "ID", &id]).await, ErrorCode::Stale);
+    // It comes while the lock's session is written to the disk: one connection, so in this order.
+    let mut early = 0;
+    for _ in 0..20 {
+        let id = uuid();
+        one.send(&["LS.LOCK", "a:1", "W", "ID", &id]).await;
+        one.send(&["LS.UNLOCK", "a:1", &id]).await;
+        let locked = one.reply().await;
+        let was_early = matches!(locked, Value::Error { code: ErrorCode::NoSession, .. });
+        early += usize::from(was_early);
+        let unlocked = one.reply().await;
+        assert!(unlocked == Value::Int(1) || was_early, "{unlocked:?} after {locked:?}");
+        assert!(matches!(unlocked, Value::Int(_)), "{unlocked:?} after {locked:?}");
+        refused(one.ask(&["LS.LOCK", "a:1", "W", "ID", &id]).await, ErrorCode::Stale);
+    }
+    assert!(early > 0, "a write takes longer than a command");
+    // And its connection is gone.
+    for turn in 0..40 {
+        let (id, mut gone) = (uuid(), Client::new(&server).await);
+        gone.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id]).await;
+        if turn % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(gone);
+        let answer = one.ask(&["LS.UNLOCK", "a:1", &id]).await;
+        assert!(matches!(answer, Value::Int(0 | 1)), "{answer:?}");
+    }
+    until("nothing is left", || server.stats().claims == 0 && server.stats().sessions == 0).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn service_f36_a_wait_that_is_over_is_over_for_its_repeats_too() {
     let server = start(fresh()).await;
     let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
