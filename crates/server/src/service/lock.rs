@@ -45,7 +45,7 @@ use blake2::{Blake2b, Digest as _};
 use lockspan_protocol::{
     Claim, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick, ToServer, Token,
 };
-use lockspan_wire::{CommandError, ErrorCode, LockHandle, LockId, Value, Wait, reply};
+use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Value, Wait, reply};
 
 use super::acquire::{Wish, show};
 use super::patience::PatienceKey;
@@ -83,6 +83,7 @@ pub(super) struct LockGranted {
     pub(super) seat: Arc<Seat>,
     pub(super) slot: Slot,
     pub(super) tag: LockTag,
+    pub(super) record: Record,
     pub(super) mode: Mode,
     pub(super) token: Token,
 }
@@ -191,7 +192,7 @@ impl Service {
 
     /// A lock was granted: its lease begins now, and then its client is told.
     pub(super) fn lock_granted(&self, granted: LockGranted, work: &mut Work) {
-        let LockGranted { seat, slot, tag, mode, token } = granted;
+        let LockGranted { seat, slot, tag, record, mode, token } = granted;
         if !tag.brought && slot.is_closed() {
             // Nobody has heard of this lock, and nobody can ask for it again.
             work.over.push(seat);
@@ -202,7 +203,8 @@ impl Service {
             Ok(lease) => {
                 // The lease is kept until the reply goes out, but is not whole then.
                 let lease = if is_next { lease } else { lease / 2 };
-                let handle = LockHandle { id: tag.id, grant: Some((mode, token)) };
+                let grant = self.public_key.seal(tag.id, &record, mode, token);
+                let handle = LockHandle { id: tag.id, grant: Some(grant) };
                 reply::locked(&handle, mode, token, lease)
             }
             Err(why) => why.into(),
@@ -227,12 +229,29 @@ impl Service {
         });
     }
 
+    /// A handle is one that this server, or an earlier run on its data, has given. Otherwise one
+    /// who waited could say after a restart that it holds the lock, with a token above that of the
+    /// holder.
+    pub(crate) fn check_seal(
+        &self,
+        id: LockId,
+        record: &Record,
+        grant: &LockGrant,
+    ) -> Result<(), CommandError> {
+        if self.public_key.is_sealed(id, record, grant) {
+            return Ok(());
+        }
+        let text = "no server with this data has given this handle for this record: take it as it \
+                    is from the reply to LS.LOCK";
+        Err(CommandError::new(ErrorCode::NotHeld, text))
+    }
+
     /// `LS.RENEW`: how long the lease is from now on.
     pub(crate) fn renew_lock(
         &self,
         seat: &Arc<Seat>,
         record: &Record,
-        (mode, token): (Mode, Token),
+        LockGrant { mode, token, .. }: LockGrant,
         work: &mut Work,
     ) -> Result<Duration, CommandError> {
         self.check_seat(seat, work)?;

@@ -580,7 +580,9 @@ impl Seat {
                                 inner.lock_told = true;
                                 work.patience_over.extend(ask.timer);
                                 let (seat, slot) = (Arc::clone(self), ask.slot);
-                                work.granted.push(LockGranted { seat, slot, tag, mode, token });
+                                let record = record.clone();
+                                let granted = LockGranted { seat, slot, tag, record, mode, token };
+                                work.granted.push(granted);
                             }
                             None => ask.answer(&value, work),
                         }

@@ -465,7 +465,7 @@ async fn service_f37_after_a_restart_a_lock_may_be_unlocked_at_once_or_lost() {
     let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
     two.send(&["LS.LOCK", "a:1", "W", "LEASE", "1000"]).await;
     // A handle of another lock, or another record, brings nothing back.
-    let forged = format!("{}.W.{token}", uuid());
+    let forged = handle.replace(&handle[..32], &uuid());
     refused(one.ask(&["LS.RENEW", "a:1", &forged]).await, ErrorCode::NoSession);
     refused(one.ask(&["LS.RENEW", "a:2", &handle]).await, ErrorCode::NoSession);
     assert_eq!(one.ask(&["LS.UNLOCK", "a:2", &handle]).await, Value::Int(0));
@@ -480,6 +480,31 @@ async fn service_f37_after_a_restart_a_lock_may_be_unlocked_at_once_or_lost() {
     let after = one.ask(&["LS.LOCK", "a:1", "W"]).await;
     assert!(locked(&after).1 > rises);
     refused(one.ask(&["LS.RENEW", "a:1", &next]).await, ErrorCode::NoSession);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f37_nobody_takes_a_lock_by_a_handle_that_was_not_given() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let (handle, token) = locked(&one.ask(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await);
+    let id = uuid();
+    two.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id]).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    let server = restart(server, dir.path()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    // The one that waited makes a handle of its own: its id, and a token above the holder's.
+    let seal = handle.splitn(4, '.').nth(3).map_or(String::new(), |seal| format!(".{seal}"));
+    let forged = format!("{id}.W.{}{seal}", token + 1);
+    refused(two.ask(&["LS.RENEW", "a:1", &forged]).await, ErrorCode::NotHeld);
+    refused(two.ask(&["LS.UNLOCK", "a:1", &forged]).await, ErrorCode::NotHeld);
+    // The holder neither changes what it was granted.
+    let higher = handle.replace(&token.to_string(), &(token + 1).to_string());
+    refused(one.ask(&["LS.RENEW", "a:1", &higher]).await, ErrorCode::NotHeld);
+    assert_eq!(one.ask(&["LS.RENEW", "a:1", &handle]).await, Value::Int(60_000));
+    assert_eq!(two.ask(&["LS.UNLOCK", "a:1", &id]).await, Value::Int(1), "its own wait");
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(1));
     server.stop().await;
 }
 
