@@ -199,7 +199,7 @@ impl Service {
             return;
         }
         let is_next = slot.is_next();
-        let value = match self.keep(seat.id, work) {
+        let value = match self.keep_lock(seat.id, work) {
             Ok(lease) => {
                 // The lease is kept until the reply goes out, but is not whole then.
                 let lease = if is_next { lease } else { lease / 2 };
@@ -266,7 +266,18 @@ impl Service {
             let text = format!("the lock on {} is not held any more", show(record));
             return Err(CommandError::new(ErrorCode::NotHeld, text));
         }
-        self.keep(seat.id, work)
+        self.keep_lock(seat.id, work)
+    }
+
+    /// Extends the lease of a lock that is held, for its client: how long it is from now on.
+    fn keep_lock(&self, session: SessionId, work: &mut Work) -> Result<Duration, CommandError> {
+        let seen = self.with_desk(work, |desk, _| desk.registry.open_session(session));
+        if seen.is_some_and(|seen| seen.last) {
+            let text = "an operator has ended this lock, and its lease is not extended any more: \
+                        do not use the record any longer, and take a new lock";
+            return Err(CommandError::new(ErrorCode::NotHeld, text));
+        }
+        self.keep(session, work)
     }
 
     /// `LS.UNLOCK`: whether there was a lock to end.

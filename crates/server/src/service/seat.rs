@@ -633,7 +633,7 @@ impl Seat {
                     return None;
                 }
             }
-            ToNode::Serving(term) => Self::term_began(inner, term, work),
+            ToNode::Serving(term) => self.term_began(inner, term, work),
             _ => {}
         }
         Some(message)
@@ -650,13 +650,17 @@ impl Seat {
     }
 
     /// Acquires of an earlier epoch wait in no line any more.
-    fn term_began(inner: &mut Inner, term: Term, work: &mut Work) {
+    fn term_began(self: &Arc<Self>, inner: &mut Inner, term: Term, work: &mut Work) {
         let text = "a new term has begun, and what waited in the last one is over; acquire again";
         let value = Value::error(ErrorCode::Loading, text);
         let over = |(record, _): &(Record, Seq), asks: &mut Vec<Ask>| {
             term.groups.contains(record.group()) && asks.iter().any(|ask| ask.epoch < term.epoch)
         };
         for (_, asks) in inner.asks.extract_if(.., over) {
+            // Nobody can ask for such a lock again.
+            if asks.iter().any(|ask| ask.lock.is_some_and(|lock| !lock.brought)) {
+                work.over.push(Arc::clone(self));
+            }
             asks.into_iter().for_each(|ask| ask.answer(&value, work));
         }
     }

@@ -534,6 +534,39 @@ async fn service_f37_a_session_acquires_nothing_before_it_has_re_asserted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_an_operator_has_ended_is_not_held_any_more() {
+    let server = start(fresh()).await;
+    let (mut one, id) = (Client::new(&server).await, uuid());
+    let lock = ["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id];
+    let (handle, _) = locked(&one.ask(&lock).await);
+    let seen = one.ask(&["LS.INSPECT", "a:1"]).await;
+    let Value::Array(holders) = crate::client::field(&seen, "holders") else { panic!("{seen:?}") };
+    one.ask(&["LS.END", &word(&holders[0], "session")]).await;
+    for again in [&["LS.RENEW", "a:1", &handle][..], &lock] {
+        let text = refused(one.ask(again).await, ErrorCode::NotHeld);
+        assert!(text.contains("operator"), "{text}");
+    }
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_without_an_id_that_a_new_term_has_ended_leaves_no_session() {
+    let server = start(fresh()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    locked(&one.ask(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await);
+    two.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    // A client shows a later epoch, so the server takes the record's group again, above it.
+    let session = one.open(&["LEASE", "60000"]).await;
+    let token = ((9_i64 << 40) + 1).to_string();
+    one.ask(&["LS.REASSERT", &session, "a:1", "9", "1", "W", "HELD", &token]).await;
+    refused(two.reply().await, ErrorCode::Loading);
+    until("its session is closed", || server.stats().sessions == 2).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_list_shows_the_id_of_a_lock() {
     let server = start(fresh()).await;
     let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
