@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! id       6f9619ff8b86d011b42d00c04fc964ff             a UUID, with or without its dashes
-//! handle   6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777     id, mode, token
+//! handle   6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777.c3ab8ff13720e8ad9047dd39466b3c89
+//!                                                       id, mode, token, the server's seal
 //! ```
 //!
 //! Both are secrets: whoever knows one may unlock the lock. The handle has the mode and the token
-//! in it because a server that was restarted has forgotten them: the next renewal brings them back.
+//! in it because a server that was restarted has forgotten them: the next renewal brings them back. The seal is a MAC that the server alone can
+//! compute: it shows that the server itself has granted this lock with this token.
 
 use std::fmt;
 
@@ -14,6 +16,17 @@ use lockspan_protocol::{Mode, Token};
 
 use crate::read::number;
 use crate::words::mode_word;
+
+/// What was granted to a lock, as its handle says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockGrant {
+    /// How it is held.
+    pub mode: Mode,
+    /// With which token.
+    pub token: Token,
+    /// The server's MAC of the lock, the record, the mode and the token.
+    pub seal: u128,
+}
 
 /// Digits of an id.
 const DIGITS: usize = 32;
@@ -50,10 +63,7 @@ impl LockId {
             }
         }
         let random = digits.iter().any(|digit| *digit != digits[0]);
-        if digits.len() != DIGITS || !random {
-            return None;
-        }
-        u128::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok().map(Self)
+        bits(&digits).filter(|_| random).map(Self)
     }
 
     /// Its 32 digits.
@@ -75,7 +85,7 @@ pub struct LockHandle {
     /// Which lock.
     pub id: LockId,
     /// How it is held, and with which token; none if its client has not heard.
-    pub grant: Option<(Mode, Token)>,
+    pub grant: Option<LockGrant>,
 }
 
 impl LockHandle {
@@ -83,8 +93,9 @@ impl LockHandle {
     #[must_use]
     pub fn reveal(&self) -> String {
         match self.grant {
-            Some((mode, token)) => {
-                format!("{}.{}.{}", self.id.text(), mode_word(mode), token.number())
+            Some(LockGrant { mode, token, seal }) => {
+                let (id, mode) = (self.id.text(), mode_word(mode));
+                format!("{id}.{mode}.{}.{seal:032x}", token.number())
             }
             None => self.id.text(),
         }
@@ -101,8 +112,17 @@ impl LockHandle {
             _ => return None,
         };
         let token = i64::try_from(number(parts.next()?)?).ok().and_then(Token::from_number)?;
-        parts.next().is_none().then_some(Self { id, grant: Some((mode, token)) })
+        let seal = bits(parts.next()?)?;
+        parts.next().is_none().then_some(Self { id, grant: Some(LockGrant { mode, token, seal }) })
     }
+}
+
+/// The bits of exactly 32 hexadecimal digits.
+fn bits(digits: &[u8]) -> Option<u128> {
+    if digits.len() != DIGITS || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u128::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]
@@ -115,11 +135,12 @@ mod tests {
         #[test]
         fn a_handle_is_read_as_it_was_written(
             bits in any::<u128>(), number in 1_i64..i64::MAX, read in any::<bool>(),
+            seal in any::<u128>(),
         ) {
             let mode = if read { Mode::Read } else { Mode::Write };
             let id = LockId::new(bits);
             let random = id.text().bytes().any(|digit| digit != id.text().as_bytes()[0]);
-            for grant in [None, Token::from_number(number).map(|token| (mode, token))] {
+            for grant in [None, Token::from_number(number).map(|token| LockGrant { mode, token, seal })] {
                 let handle = LockHandle { id, grant };
                 let found = LockHandle::parse(handle.reveal().as_bytes());
                 prop_assert_eq!(found, random.then_some(handle));
@@ -127,7 +148,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
             if let Some(handle) = LockHandle::parse(&bytes) {
                 prop_assert_eq!(LockHandle::parse(handle.reveal().as_bytes()), Some(handle));
             }
@@ -155,7 +176,11 @@ mod tests {
         ] {
             assert_eq!(LockId::parse(wrong), None, "{}", wrong.escape_ascii());
         }
-        for wrong in [".", ".W", ".W.", ".w.5", ".X.5", ".W.5.", ".W.-5", ".W.5 "] {
+        let seal = "c3ab8ff13720e8ad9047dd39466b3c89";
+        let wrong = [".", ".W", ".W.", ".W.5", ".W.5.", ".W.5.c3", ".W.5.+", ".W.5 ."];
+        let wrong = wrong.map(str::to_owned).into_iter();
+        let sealed = [".w.5", ".X.5", ".W.-5", ".W.5 ", ".W.5.", ".W.5.0", ".W.5.+"];
+        for wrong in wrong.chain(sealed.map(|wrong| format!("{wrong}.{seal}"))) {
             let text = format!("6f9619ff8b86d011b42d00c04fc964ff{wrong}");
             assert_eq!(LockHandle::parse(text.as_bytes()), None, "{text}");
         }

@@ -50,7 +50,7 @@ pub use attention::Attention;
 pub use command::{ClientCommand, Command, Events, Secret, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};
-pub use handle::{LockHandle, LockId};
+pub use handle::{LockGrant, LockHandle, LockId};
 pub use limits::{Protocol, WireLimits};
 pub use public::PublicId;
 pub use tell::put_tell;

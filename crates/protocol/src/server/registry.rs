@@ -530,6 +530,14 @@ impl Registry {
         Ok(())
     }
 
+    /// A session with this id is never opened, for a while, if there is none: whoever drew the id
+    /// has given it up, and its open may come late.
+    pub fn forestall(&mut self, now: Tick, id: SessionId) {
+        if !self.sessions.contains_key(&id) {
+            self.remember_ended(now, id);
+        }
+    }
+
     /// Keeps the id for as long as the longest lease, and at most as many as there may be sessions.
     fn remember_ended(&mut self, now: Tick, id: SessionId) {
         let Limits { ttl_max, sessions, .. } = self.limits;

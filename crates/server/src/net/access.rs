@@ -24,7 +24,7 @@ use lockspan_protocol::{
     AcquireRefusal, Claim, Epoch, Mode, NotServed, ReassertRefusal, Record, Refusal, SessionId,
     ToNode, ToServer, Token,
 };
-use lockspan_wire::{Command, CommandError, ErrorCode, Event, reply};
+use lockspan_wire::{Command, CommandError, ErrorCode, Event, LockGrant, reply};
 
 use super::connection::Connection;
 use super::peers::Peer;
@@ -245,7 +245,7 @@ impl Connection {
             }
             Command::Convert { record, mode, .. }
             | Command::Lock { record, mode, .. }
-            | Command::Renew { record, grant: (mode, _), .. } => {
+            | Command::Renew { record, grant: LockGrant { mode, .. }, .. } => {
                 known.check(verb_of(*mode), record)?;
             }
             Command::Inspect { record } | Command::History { record, .. } => {

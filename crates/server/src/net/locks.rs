@@ -167,16 +167,22 @@ impl Connection {
                 let (session, service) = (session_of(id, &record), &self.shared.service);
                 let seat = service.seat(session).ok_or_else(lock_is_over)?;
                 self.access.check_owner(&seat)?;
+                service.check_seal(id, &record, &grant)?;
                 let unrecovered = service.is_unrecovered(session);
-                self.access.check_token(service, &record, grant.1, unrecovered)?;
+                self.access.check_token(service, &record, grant.token, unrecovered)?;
                 now(reply::kept(service.renew_lock(&seat, &record, grant, work)?))
             }
             Command::Unlock { record, handle } => {
                 let service = &self.shared.service;
-                let Some(seat) = service.seat(session_of(handle.id, &record)) else {
+                let session = session_of(handle.id, &record);
+                let seat = service.seat(session).or_else(|| service.unlock_unseen(session, work));
+                let Some(seat) = seat else {
                     return now(reply::ended(false));
                 };
                 self.access.check_owner(&seat)?;
+                if let Some(grant) = &handle.grant {
+                    service.check_seal(handle.id, &record, grant)?;
+                }
                 now(reply::ended(service.unlock(&seat, &record, work)?))
             }
             Command::Reassert { session, record, epoch, former, seq, mode, claim } => {

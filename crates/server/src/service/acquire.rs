@@ -145,7 +145,8 @@ impl Service {
     pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
         for Forsaken { record, seq, base, lock } in seat.forsaken(outbox, work) {
             match lock {
-                // Its client may ask again, and has its place in line for a whole lease.
+                // Its client may ask again, and has its place in line until its turn comes, for
+                // a whole lease at most.
                 Some(LockTag { brought: true, .. }) => {
                     self.keep_waiting(seat, work);
                     continue;
@@ -270,7 +271,7 @@ impl Service {
         Ok(kept.map(|(keep, token)| reply::granted(keep, Mode::Read, token, None)))
     }
 
-    fn say(
+    pub(super) fn say(
         &self,
         shard: &mut Shard,
         seat: &Arc<Seat>,

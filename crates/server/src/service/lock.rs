@@ -1,6 +1,6 @@
 //! `LS.LOCK`, `LS.RENEW`, `LS.UNLOCK`: locks with a session of their own.
 //!
-//! The session holds or waits for one record, as its acquire [`SEQ`], and ends with the lock. Its
+//! The session holds or waits for one record, and ends with the lock. Its
 //! number follows from the lock's id and record ([`session_of`]), so that whoever knows the id or
 //! the handle finds the lock, on every connection and after a restart, and nobody else does.
 //!
@@ -9,24 +9,32 @@
 //! | opening | `LS.LOCK` | begins when the session is durable |
 //! | waiting | the session is open | kept by the server while a command waits |
 //! | waiting, alone | the last connection that waited is gone | runs; whole at that moment |
+//! | passed over | the grant, if nobody waits then: the next in line has it | runs |
 //! | held, not told | the grant, if its reply waits for an earlier one | kept by the server |
 //! | held | the reply; whole at the grant | kept by `LS.RENEW` and by a repeat |
 //! | unknown | a restart of the server | as the registry says |
 //! | over | the end of `WAIT` | runs |
 //!
-//! A repeat of `LS.LOCK` goes on waiting, finds the lock held, or is answered null if it is over.
+//! A repeat of `LS.LOCK` goes on waiting, gets in line again if it was passed over, finds the lock
+//! held, or is answered null if it is over.
 //! After a restart `LS.RENEW` makes the lock held again, and a repeat makes it wait again.
-//! `LS.UNLOCK` and the end of the lease end the session in every state.
+//! `LS.UNLOCK` and the end of the lease end the session in every state. An `LS.UNLOCK` that comes
+//! before the session is open closes it when it is; one that overtakes its `LS.LOCK` makes that
+//! stale. So after the reply to `LS.UNLOCK` the lock is not granted any more.
 //!
 //! A lock whose client brought no id can't be asked for again: it is closed instead of *waiting,
 //! alone* and *over*.
 //!
 //! **Invariant:** one id is at most one lock, once. While the session is there, a repeat finds its
-//! claim by [`SEQ`]; when it is gone, the registry does not open its number again for as long as
+//! claim by [`Seat::lock_seq`]; when it is gone, the registry does not open its number again for as long as
 //! the longest lease.
 //!
 //! **Invariant:** a held lock ends by `LS.UNLOCK` or by its lease alone, and never because a
 //! connection has closed: its client may be inside.
+//!
+//! **Invariant:** a lock is held only if a connection was there to be told of it. Clients that give
+//! up and come back with a new id would otherwise be served one abandoned wait after the other, a
+//! lease each, and nobody would ever be inside.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -37,16 +45,13 @@ use blake2::{Blake2b, Digest as _};
 use lockspan_protocol::{
     Claim, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick, ToServer, Token,
 };
-use lockspan_wire::{CommandError, ErrorCode, LockHandle, LockId, Value, Wait, reply};
+use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Value, Wait, reply};
 
 use super::acquire::{Wish, show};
 use super::patience::PatienceKey;
 use super::seat::{OneLock, Seat};
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
-
-/// The one acquire of a lock's session.
-const SEQ: Seq = Seq(1);
 
 /// What `LS.LOCK` asks for.
 #[derive(Clone, Debug)]
@@ -78,6 +83,7 @@ pub(super) struct LockGranted {
     pub(super) seat: Arc<Seat>,
     pub(super) slot: Slot,
     pub(super) tag: LockTag,
+    pub(super) record: Record,
     pub(super) mode: Mode,
     pub(super) token: Token,
 }
@@ -178,7 +184,7 @@ impl Service {
                 slot.clone().fill(&Value::Null, &mut work.dirty);
                 return Ok(());
             }
-            let (seq, upgrade, owners) = (Some(SEQ), false, Vec::new());
+            let (seq, upgrade, owners) = (Some(seat.lock_seq()), false, Vec::new());
             let wish = Wish { record, mode, wait, seq, upgrade, owners };
             self.ask(shard, seat, (|| Ok(slot.clone()), Some(tag)), wish, now, work)
         })
@@ -186,18 +192,19 @@ impl Service {
 
     /// A lock was granted: its lease begins now, and then its client is told.
     pub(super) fn lock_granted(&self, granted: LockGranted, work: &mut Work) {
-        let LockGranted { seat, slot, tag, mode, token } = granted;
+        let LockGranted { seat, slot, tag, record, mode, token } = granted;
         if !tag.brought && slot.is_closed() {
             // Nobody has heard of this lock, and nobody can ask for it again.
             work.over.push(seat);
             return;
         }
         let is_next = slot.is_next();
-        let value = match self.keep(seat.id, work) {
+        let value = match self.keep_lock(seat.id, work) {
             Ok(lease) => {
                 // The lease is kept until the reply goes out, but is not whole then.
                 let lease = if is_next { lease } else { lease / 2 };
-                let handle = LockHandle { id: tag.id, grant: Some((mode, token)) };
+                let grant = self.public_key.seal(tag.id, &record, mode, token);
+                let handle = LockHandle { id: tag.id, grant: Some(grant) };
                 reply::locked(&handle, mode, token, lease)
             }
             Err(why) => why.into(),
@@ -209,16 +216,47 @@ impl Service {
         }
     }
 
+    /// The lock was granted while no command waited for it: the next in line has it. A repeat of
+    /// the `LS.LOCK` that comes later gets in line again, behind the others, with the next number.
+    pub(super) fn pass_over(&self, seat: &Arc<Seat>, record: &Record, seq: Seq, work: &mut Work) {
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            if seat.pass_over(seq) {
+                let message = ToServer::Release { record: record.clone(), seq, keep: None };
+                // If the group is not served any more, nothing is held there.
+                let _ = self.say(shard, seat, message, now, work);
+            }
+        });
+    }
+
+    /// A handle is one that this server, or an earlier run on its data, has given. Otherwise one
+    /// who waited could say after a restart that it holds the lock, with a token above that of the
+    /// holder.
+    pub(crate) fn check_seal(
+        &self,
+        id: LockId,
+        record: &Record,
+        grant: &LockGrant,
+    ) -> Result<(), CommandError> {
+        if self.public_key.is_sealed(id, record, grant) {
+            return Ok(());
+        }
+        let text = "no server with this data has given this handle for this record: take it as it \
+                    is from the reply to LS.LOCK";
+        Err(CommandError::new(ErrorCode::NotHeld, text))
+    }
+
     /// `LS.RENEW`: how long the lease is from now on.
     pub(crate) fn renew_lock(
         &self,
         seat: &Arc<Seat>,
         record: &Record,
-        (mode, token): (Mode, Token),
+        LockGrant { mode, token, .. }: LockGrant,
         work: &mut Work,
     ) -> Result<Duration, CommandError> {
         self.check_seat(seat, work)?;
         check_mode(seat.one_lock(mode), record)?;
+        seat.lock_was_told();
         self.recover_lock(seat, record, mode, Claim::Held { token }, work)?;
         let shard = self.shard_of(record.group());
         let (held, _) =
@@ -228,7 +266,18 @@ impl Service {
             let text = format!("the lock on {} is not held any more", show(record));
             return Err(CommandError::new(ErrorCode::NotHeld, text));
         }
-        self.keep(seat.id, work)
+        self.keep_lock(seat.id, work)
+    }
+
+    /// Extends the lease of a lock that is held, for its client: how long it is from now on.
+    fn keep_lock(&self, session: SessionId, work: &mut Work) -> Result<Duration, CommandError> {
+        let seen = self.with_desk(work, |desk, _| desk.registry.open_session(session));
+        if seen.is_some_and(|seen| seen.last) {
+            let text = "an operator has ended this lock, and its lease is not extended any more: \
+                        do not use the record any longer, and take a new lock";
+            return Err(CommandError::new(ErrorCode::NotHeld, text));
+        }
+        self.keep(session, work)
     }
 
     /// `LS.UNLOCK`: whether there was a lock to end.
@@ -239,14 +288,15 @@ impl Service {
         work: &mut Work,
     ) -> Result<bool, CommandError> {
         if !seat.is_open() {
-            match self.check_open(seat.id, work) {
-                Ok(()) => {}
-                Err(SessionRefusal::Unknown) if seat.awaits_lock() => {
-                    let text = "the lock is being asked for at this moment; try again";
-                    return Err(CommandError::new(ErrorCode::Loading, text));
-                }
-                Err(SessionRefusal::Unknown) => return Ok(false),
-                Err(why) => return Err(CommandError::from(&why)),
+            // With the registry locked, so that the session does not open meanwhile.
+            let early = self.with_desk(work, |desk, _| match desk.registry.check_open(seat.id) {
+                Ok(()) => Ok(None),
+                // It is being opened, or is over.
+                Err(SessionRefusal::Unknown) => Ok(Some(seat.unlock_early())),
+                Err(why) => Err(CommandError::from(&why)),
+            });
+            if let Some(some) = early? {
+                return Ok(some);
             }
         }
         let unrecovered = self.is_unrecovered(seat.id);
@@ -254,6 +304,18 @@ impl Service {
         let own = self.with_shard(shard, work, |shard, _, _| shard.table.look_own(seat.id, record));
         let some = unrecovered || own.0.is_some() || own.1.is_some();
         Ok(self.close(seat.id, work).is_ok() && some)
+    }
+
+    /// `LS.UNLOCK` of a lock that nobody has asked for: an `LS.LOCK` with its id that comes late is
+    /// stale. The seat, if one has come meanwhile.
+    pub(crate) fn unlock_unseen(&self, session: SessionId, work: &mut Work) -> Option<Arc<Seat>> {
+        self.with_desk(work, |desk, now| {
+            let seat = desk.seats.get(&session).cloned();
+            if seat.is_none() {
+                desk.registry.forestall(now, session);
+            }
+            seat
+        })
     }
 
     /// Whether a restarted server waits for the session to say what it had.
@@ -273,16 +335,16 @@ impl Service {
         if !self.is_unrecovered(seat.id) {
             return Ok(());
         }
-        let former = seat.id;
+        let (former, seq) = (seat.id, seat.lock_seq());
         for term in self.terms() {
             let (groups, epoch) = (term.groups, term.epoch);
             let is_here = groups.contains(record.group());
             if is_here {
                 let (record, claim) = (record.clone(), claim.clone());
-                let told = ToServer::Reassert { record, epoch, former, seq: SEQ, mode, claim };
+                let told = ToServer::Reassert { record, epoch, former, seq, mode, claim };
                 self.tell_table(seat, told, work).map_err(|why| CommandError::from(&why))?;
             }
-            let (count, sum) = if is_here { (1, SEQ.0) } else { (0, 0) };
+            let (count, sum) = if is_here { (1, seq.0) } else { (0, 0) };
             let told = ToServer::Reasserted { groups, epoch, former, count, sum };
             self.tell_table(seat, told, work).map_err(|why| CommandError::from(&why))?;
         }

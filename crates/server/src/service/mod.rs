@@ -309,6 +309,9 @@ impl Service {
             for seat in std::mem::take(&mut work.vigils) {
                 self.watch_over(seat, work);
             }
+            for (seat, record, seq) in std::mem::take(&mut work.passed) {
+                self.pass_over(&seat, &record, seq, work);
+            }
             for seat in std::mem::take(&mut work.over) {
                 // It may have ended by itself.
                 let _ = self.close(seat.id, work);

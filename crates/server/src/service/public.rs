@@ -5,15 +5,16 @@
 //! page, the log) has [`Service::public`] of it instead.
 //!
 //! The public id is a MAC of the number. The key is drawn at random, once for a data directory, so
-//! that ids stay the same over a restart; see `store::key`.
+//! that ids stay the same over a restart; see `store::key`. The seals of the handles of `LS.LOCK`
+//! are MACs with another key, which is derived from it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use blake2::Blake2sMac256;
 use blake2::digest::Mac as _;
-use lockspan_protocol::SessionId;
-use lockspan_wire::{CommandError, ErrorCode, PublicId};
+use lockspan_protocol::{Mode, Record, SessionId, Token};
+use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockId, PublicId};
 
 use super::Service;
 
@@ -41,6 +42,32 @@ impl PublicKey {
         let tag: [u8; 32] = mac.finalize().into_bytes().into();
         let first = tag.first_chunk().copied().unwrap_or_default();
         PublicId::of_hash(u64::from_be_bytes(first))
+    }
+
+    /// The MAC that seals the handle of a lock. All but the record have a fixed length.
+    fn handle_mac(&self, id: LockId, record: &Record, mode: Mode, token: Token) -> Blake2sMac256 {
+        let mut derive = Blake2sMac256::new(&self.0.into());
+        derive.update(b"lockspan: the key of the handles of locks");
+        let mut mac = Blake2sMac256::new(&derive.finalize().into_bytes());
+        mac.update(&id.reveal().to_be_bytes());
+        mac.update(&[u8::from(mode == Mode::Write)]);
+        mac.update(&token.number().to_be_bytes());
+        mac.update(record.as_bytes());
+        mac
+    }
+
+    /// What the handle of a lock says of its grant.
+    pub(super) fn seal(&self, id: LockId, record: &Record, mode: Mode, token: Token) -> LockGrant {
+        let mac = self.handle_mac(id, record, mode, token);
+        let tag: [u8; 32] = mac.finalize().into_bytes().into();
+        let first = tag.first_chunk().copied().unwrap_or_default();
+        LockGrant { mode, token, seal: u128::from_be_bytes(first) }
+    }
+
+    /// Whether the grant is one that was sealed with this key.
+    pub(super) fn is_sealed(&self, id: LockId, record: &Record, grant: &LockGrant) -> bool {
+        let mac = self.handle_mac(id, record, grant.mode, grant.token);
+        mac.verify_truncated_left(&grant.seal.to_be_bytes()).is_ok()
     }
 }
 
@@ -106,6 +133,23 @@ mod tests {
         assert_ne!(one.id(SessionId(7)), other.id(SessionId(7)));
         assert_ne!(one.id(SessionId(7)), one.id(SessionId(8)));
         assert_eq!(format!("{one:?}"), "PublicKey(secret)");
+    }
+
+    #[test]
+    fn a_seal_is_of_one_lock_record_mode_and_token() {
+        let (key, id) = (PublicKey([1; 32]), LockId::new(7));
+        let name = |text: &str| Record::parse(text.as_bytes()).expect("a record");
+        let token = |number| Token::from_number(number).expect("a token");
+        let (record, first) = (name("a:1"), token(1_099_511_627_777));
+        let grant = key.seal(id, &record, Mode::Write, first);
+        assert!(key.is_sealed(id, &record, &grant));
+        assert!(!PublicKey([2; 32]).is_sealed(id, &record, &grant));
+        assert!(!key.is_sealed(LockId::new(8), &record, &grant));
+        assert!(!key.is_sealed(id, &name("a:2"), &grant));
+        assert!(!key.is_sealed(id, &record, &LockGrant { mode: Mode::Read, ..grant }));
+        let higher = token(1_099_511_627_778);
+        assert!(!key.is_sealed(id, &record, &LockGrant { token: higher, ..grant }));
+        assert!(!key.is_sealed(id, &record, &LockGrant { seal: grant.seal ^ 1, ..grant }));
     }
 
     #[test]

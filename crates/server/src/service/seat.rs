@@ -26,6 +26,9 @@ use super::places::Place;
 use super::work::Work;
 use crate::net::outbox::{Dirty, Outbox, Slot};
 
+/// The first acquire of a lock's session.
+const FIRST_SEQ: Seq = Seq(1);
+
 /// A session of this server.
 #[derive(Debug)]
 pub(crate) struct Seat {
@@ -65,6 +68,12 @@ struct Inner {
     lock_opens: Vec<LockAsk>,
     /// Of the session of a lock: its mode, as far as it is known, and whether it is over.
     lock: Option<(Mode, OneLock)>,
+    /// The number of its present acquire, after the first: see [`Seat::lock_seq`].
+    lock_seq: Option<Seq>,
+    /// The lock was unlocked before its session was open: it is closed as soon as it is.
+    unlocked: bool,
+    /// A reply or a renewal says that the lock is held: its client may be inside.
+    lock_told: bool,
     /// Replies that tell of its grant, and wait for an earlier reply of their connection.
     held_back: Vec<Slot>,
     /// The server keeps the lease: the lock is waited for, or a reply is held back.
@@ -292,9 +301,12 @@ impl Seat {
         self.lock().lock_opens.push(ask);
     }
 
-    /// Whether an `LS.LOCK` waits for the session to be open.
-    pub(super) fn awaits_lock(&self) -> bool {
-        !self.lock().lock_opens.is_empty()
+    /// The lock is unlocked before its session is open, which is closed when it is. Whether an
+    /// `LS.LOCK` waits for that; it hears that the lock is over.
+    pub(super) fn unlock_early(&self) -> bool {
+        let mut inner = self.lock();
+        inner.unlocked = true;
+        !inner.lock_opens.is_empty()
     }
 
     /// What the lock of this session is; from now on it has this mode, if it is not known.
@@ -311,6 +323,28 @@ impl Seat {
         if let Some((_, lock)) = &mut inner.lock {
             *lock = OneLock::Over;
         }
+    }
+
+    /// The number of the lock's acquire. It changes when a grant found nobody, see
+    /// [`Service::pass_over`](super::Service::pass_over). Called with the record's table locked.
+    pub(super) fn lock_seq(&self) -> Seq {
+        self.lock().lock_seq.unwrap_or(FIRST_SEQ)
+    }
+
+    /// A client has shown that it was told of the grant.
+    pub(super) fn lock_was_told(&self) {
+        self.lock().lock_told = true;
+    }
+
+    /// The grant `seq` of the lock is to be given back, for nobody was told of it; false if
+    /// somebody was meanwhile. Called with the record's table locked, as grants are told.
+    pub(super) fn pass_over(&self, seq: Seq) -> bool {
+        let mut inner = self.lock();
+        let passes = !inner.lock_told && inner.lock_seq.unwrap_or(FIRST_SEQ) == seq;
+        if passes {
+            inner.lock_seq = Some(Seq(seq.0 + 1));
+        }
+        passes
     }
 
     /// This reply tells of the lock's grant, and waits for an earlier one.
@@ -477,7 +511,14 @@ impl Seat {
     /// was open before. A command that waits for it has its reply; others hear of it as an event.
     pub(super) fn opened(self: &Arc<Self>, terms: Vec<Term>, left: Duration, work: &mut Work) {
         let mut inner = self.lock();
-        work.locks.extend(inner.lock_opens.drain(..).map(|ask| (Arc::clone(self), ask)));
+        let asks = std::mem::take(&mut inner.lock_opens);
+        if inner.unlocked {
+            let value = lock_ended();
+            asks.into_iter().for_each(|ask| ask.slot.fill(&value, &mut work.dirty));
+            work.over.push(Arc::clone(self));
+        } else {
+            work.locks.extend(asks.into_iter().map(|ask| (Arc::clone(self), ask)));
+        }
         let value = reply::opened((self.id, self.public), left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
@@ -509,6 +550,19 @@ impl Seat {
     ) -> Option<ToNode> {
         match message {
             ToNode::Revoke { ref record, seq, .. } => self.report(inner, record, seq, work),
+            ToNode::Granted { ref record, seq, .. }
+                if inner.lock.is_some() && !inner.lock_told && !inner.is_asked(record, seq) =>
+            {
+                // The commands that waited are gone, and so are their connections.
+                let asks = inner.asks.remove(&(record.clone(), seq)).unwrap_or_default();
+                if asks.iter().any(|ask| ask.lock.is_some_and(|lock| !lock.brought)) {
+                    work.over.push(Arc::clone(self));
+                } else {
+                    work.passed.push((Arc::clone(self), record.clone(), seq));
+                }
+                work.patience_over.extend(asks.into_iter().filter_map(|ask| ask.timer));
+                return None;
+            }
             _ if inner.asks.is_empty() => {}
             ToNode::Granted { ref record, seq, mode, token, give_back } => {
                 if let Some(asks) = inner.asks.remove(&(record.clone(), seq)) {
@@ -523,9 +577,12 @@ impl Seat {
                     for ask in asks {
                         match ask.lock {
                             Some(tag) => {
+                                inner.lock_told = true;
                                 work.patience_over.extend(ask.timer);
                                 let (seat, slot) = (Arc::clone(self), ask.slot);
-                                work.granted.push(LockGranted { seat, slot, tag, mode, token });
+                                let record = record.clone();
+                                let granted = LockGranted { seat, slot, tag, record, mode, token };
+                                work.granted.push(granted);
                             }
                             None => ask.answer(&value, work),
                         }
@@ -576,7 +633,7 @@ impl Seat {
                     return None;
                 }
             }
-            ToNode::Serving(term) => Self::term_began(inner, term, work),
+            ToNode::Serving(term) => self.term_began(inner, term, work),
             _ => {}
         }
         Some(message)
@@ -593,13 +650,17 @@ impl Seat {
     }
 
     /// Acquires of an earlier epoch wait in no line any more.
-    fn term_began(inner: &mut Inner, term: Term, work: &mut Work) {
+    fn term_began(self: &Arc<Self>, inner: &mut Inner, term: Term, work: &mut Work) {
         let text = "a new term has begun, and what waited in the last one is over; acquire again";
         let value = Value::error(ErrorCode::Loading, text);
         let over = |(record, _): &(Record, Seq), asks: &mut Vec<Ask>| {
             term.groups.contains(record.group()) && asks.iter().any(|ask| ask.epoch < term.epoch)
         };
         for (_, asks) in inner.asks.extract_if(.., over) {
+            // Nobody can ask for such a lock again.
+            if asks.iter().any(|ask| ask.lock.is_some_and(|lock| !lock.brought)) {
+                work.over.push(Arc::clone(self));
+            }
             asks.into_iter().for_each(|ask| ask.answer(&value, work));
         }
     }
@@ -608,8 +669,7 @@ impl Seat {
     pub(super) fn fail(&self, work: &mut Work) {
         let is_lock = self.lock().lock.is_some();
         if is_lock {
-            let text = "the lock was unlocked, or its lease ended, while it was waited for";
-            self.answer_all(&Value::error(ErrorCode::NoSession, text), work);
+            self.answer_all(&lock_ended(), work);
         }
         self.answer_all(&CommandError::from(&SessionRefusal::Unknown).into(), work);
     }
@@ -681,7 +741,19 @@ impl Seat {
     }
 }
 
+/// What an `LS.LOCK` hears that waits for a lock which is over.
+fn lock_ended() -> Value {
+    let text = "the lock was unlocked, or its lease ended, while it was waited for";
+    Value::error(ErrorCode::NoSession, text)
+}
+
 impl Inner {
+    /// Whether a command waits for this acquire whose connection is there.
+    fn is_asked(&self, record: &Record, seq: Seq) -> bool {
+        let asks = self.asks.get(&(record.clone(), seq));
+        asks.is_some_and(|asks| asks.iter().any(|ask| !ask.slot.is_closed()))
+    }
+
     /// Every connection that listens hears this, but the one with the number `but`; what it hears
     /// depends on whether it is a node.
     fn tell_all_but<'a>(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lockspan_protocol::server::Victim;
-use lockspan_protocol::{Epoch, GroupSet, SessionId, Tick, ToServer};
+use lockspan_protocol::{Epoch, GroupSet, Record, Seq, SessionId, Tick, ToServer};
 
 use super::lock::{LockAsk, LockGranted};
 use super::patience::{Patience, PatienceKey};
@@ -28,6 +28,8 @@ pub(crate) struct Work {
     pub(super) granted: Vec<LockGranted>,
     /// Locks that a command has begun to wait for.
     pub(super) vigils: Vec<Arc<Seat>>,
+    /// Grants of locks that no command waits for.
+    pub(super) passed: Vec<(Arc<Seat>, Record, Seq)>,
     /// Sessions of locks that nobody can ask for any more.
     pub(super) over: Vec<Arc<Seat>>,
     /// Commands that wait up to a moment: those that have begun, and those that are answered.
@@ -55,6 +57,7 @@ impl Work {
             && self.locks.is_empty()
             && self.granted.is_empty()
             && self.vigils.is_empty()
+            && self.passed.is_empty()
             && self.over.is_empty()
             && self.patience.is_empty()
             && self.patience_over.is_empty()

@@ -165,15 +165,54 @@ async fn service_f36_a_wait_that_is_repeated_keeps_its_place_in_line() {
         two.send(&lock(&first)).await;
         assert_eq!(two.settle_behind(&mut one).await, 2);
     }
-    drop(two);
-    until("the server has seen that", || server.stats().connections == 2).await;
     one.ask(&["LS.UNLOCK", "a:1", &held]).await;
-    // It is granted to the one that is away, and not to the one behind it.
-    assert_eq!(waiters(&mut one, "a:1").await, 1);
-    let mut two = Client::new(&server).await;
-    let mine = two.ask(&lock(&first)).await;
-    two.ask(&["LS.UNLOCK", "a:1", &locked(&mine).0]).await;
+    let mut four = Client::new(&server).await;
+    let mine = four.ask(&lock(&first)).await;
+    assert_eq!(waiters(&mut one, "a:1").await, 1, "the one behind it waits");
+    four.ask(&["LS.UNLOCK", "a:1", &locked(&mine).0]).await;
     assert!(locked(&three.reply().await).1 > locked(&mine).1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f36_a_wait_whose_client_is_gone_is_passed_over() {
+    let server = start(fresh()).await;
+    let mut one = Client::new(&server).await;
+    let (held, _) = locked(&one.ask(&["LS.LOCK", "a:1", "W"]).await);
+    // Each has given up waiting and closed its connection.
+    let ids = [uuid(), uuid(), uuid()];
+    let lock = |id| ["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", id];
+    for (at, id) in ids.iter().enumerate() {
+        let mut gone = Client::new(&server).await;
+        gone.send(&lock(id)).await;
+        until_waiters(&mut one, "a:1", at + 1).await;
+    }
+    until("the server has seen that", || server.stats().connections == 1).await;
+    let mut two = Client::new(&server).await;
+    two.send(&["LS.LOCK", "a:1", "W"]).await;
+    until_waiters(&mut one, "a:1", 4).await;
+    one.ask(&["LS.UNLOCK", "a:1", &held]).await;
+    let (second, token) = locked(&two.reply().await);
+    assert_eq!(waiters(&mut one, "a:1").await, 0, "none of them holds or waits");
+    // One that comes back gets in line again, and is passed over again if it goes.
+    let mut back = Client::new(&server).await;
+    back.send(&lock(&ids[0])).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    drop(back);
+    until("the server has seen that", || server.stats().connections == 2).await;
+    one.ask(&["LS.UNLOCK", "a:1", &second]).await;
+    let seen = one.ask(&["LS.INSPECT", "a:1"]).await;
+    assert_eq!(word(&seen, "state"), "free");
+    let mut back = Client::new(&server).await;
+    let (third, last) = locked(&back.ask(&lock(&ids[0])).await);
+    assert!(last > token);
+    assert_eq!(locked(&back.ask(&lock(&ids[0])).await), (third.clone(), last), "the same lock");
+    // A lock that somebody was told of stays, whoever is there.
+    drop(back);
+    until("the server has seen that", || server.stats().connections == 2).await;
+    assert_eq!(one.ask(&["LS.LOCK", "a:1", "W", "WAIT", "20"]).await, Value::Null);
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &third]).await, Value::Int(1));
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &ids[1]]).await, Value::Int(0));
     server.stop().await;
 }
 
@@ -271,6 +310,45 @@ async fn service_f36_a_wait_that_nobody_can_repeat_is_withdrawn() {
     let text = refused(two.reply().await, ErrorCode::NoSession);
     assert!(text.contains("unlocked"), "{text}");
     assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &held]).await, Value::Int(1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f36_a_lock_does_not_come_after_its_unlock() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let mut one = Client::new(&server).await;
+    // The unlock overtakes the lock, on another connection.
+    let id = uuid();
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &id]).await, Value::Int(0));
+    refused(one.ask(&["LS.LOCK", "a:1", "W", "ID", &id]).await, ErrorCode::Stale);
+    // It comes while the lock's session is written to the disk: one connection, so in this order.
+    let mut early = 0;
+    for _ in 0..20 {
+        let id = uuid();
+        one.send(&["LS.LOCK", "a:1", "W", "ID", &id]).await;
+        one.send(&["LS.UNLOCK", "a:1", &id]).await;
+        let locked = one.reply().await;
+        let was_early = matches!(locked, Value::Error { code: ErrorCode::NoSession, .. });
+        early += usize::from(was_early);
+        let unlocked = one.reply().await;
+        assert!(unlocked == Value::Int(1) || was_early, "{unlocked:?} after {locked:?}");
+        assert!(matches!(unlocked, Value::Int(_)), "{unlocked:?} after {locked:?}");
+        refused(one.ask(&["LS.LOCK", "a:1", "W", "ID", &id]).await, ErrorCode::Stale);
+    }
+    assert!(early > 0, "a write takes longer than a command");
+    // And its connection is gone.
+    for turn in 0..40 {
+        let (id, mut gone) = (uuid(), Client::new(&server).await);
+        gone.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id]).await;
+        if turn % 2 == 0 {
+            tokio::task::yield_now().await;
+        }
+        drop(gone);
+        let answer = one.ask(&["LS.UNLOCK", "a:1", &id]).await;
+        assert!(matches!(answer, Value::Int(0 | 1)), "{answer:?}");
+    }
+    until("nothing is left", || server.stats().claims == 0 && server.stats().sessions == 0).await;
     server.stop().await;
 }
 
@@ -387,7 +465,7 @@ async fn service_f37_after_a_restart_a_lock_may_be_unlocked_at_once_or_lost() {
     let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
     two.send(&["LS.LOCK", "a:1", "W", "LEASE", "1000"]).await;
     // A handle of another lock, or another record, brings nothing back.
-    let forged = format!("{}.W.{token}", uuid());
+    let forged = handle.replace(&handle[..32], &uuid());
     refused(one.ask(&["LS.RENEW", "a:1", &forged]).await, ErrorCode::NoSession);
     refused(one.ask(&["LS.RENEW", "a:2", &handle]).await, ErrorCode::NoSession);
     assert_eq!(one.ask(&["LS.UNLOCK", "a:2", &handle]).await, Value::Int(0));
@@ -402,6 +480,31 @@ async fn service_f37_after_a_restart_a_lock_may_be_unlocked_at_once_or_lost() {
     let after = one.ask(&["LS.LOCK", "a:1", "W"]).await;
     assert!(locked(&after).1 > rises);
     refused(one.ask(&["LS.RENEW", "a:1", &next]).await, ErrorCode::NoSession);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f37_nobody_takes_a_lock_by_a_handle_that_was_not_given() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = start(on(dir.path())).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    let (handle, token) = locked(&one.ask(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await);
+    let id = uuid();
+    two.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id]).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    let server = restart(server, dir.path()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    // The one that waited makes a handle of its own: its id, and a token above the holder's.
+    let seal = handle.splitn(4, '.').nth(3).map_or(String::new(), |seal| format!(".{seal}"));
+    let forged = format!("{id}.W.{}{seal}", token + 1);
+    refused(two.ask(&["LS.RENEW", "a:1", &forged]).await, ErrorCode::NotHeld);
+    refused(two.ask(&["LS.UNLOCK", "a:1", &forged]).await, ErrorCode::NotHeld);
+    // The holder neither changes what it was granted.
+    let higher = handle.replace(&token.to_string(), &(token + 1).to_string());
+    refused(one.ask(&["LS.RENEW", "a:1", &higher]).await, ErrorCode::NotHeld);
+    assert_eq!(one.ask(&["LS.RENEW", "a:1", &handle]).await, Value::Int(60_000));
+    assert_eq!(two.ask(&["LS.UNLOCK", "a:1", &id]).await, Value::Int(1), "its own wait");
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(1));
     server.stop().await;
 }
 
@@ -427,6 +530,39 @@ async fn service_f37_a_session_acquires_nothing_before_it_has_re_asserted() {
     assert_eq!(one.ask(&told).await, Value::OK);
     let text = refused(one.ask(&["LS.ACQUIRE", &session, "a:1", "R"]).await, ErrorCode::Already);
     assert!(text.contains(&token), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_an_operator_has_ended_is_not_held_any_more() {
+    let server = start(fresh()).await;
+    let (mut one, id) = (Client::new(&server).await, uuid());
+    let lock = ["LS.LOCK", "a:1", "W", "LEASE", "60000", "ID", &id];
+    let (handle, _) = locked(&one.ask(&lock).await);
+    let seen = one.ask(&["LS.INSPECT", "a:1"]).await;
+    let Value::Array(holders) = crate::client::field(&seen, "holders") else { panic!("{seen:?}") };
+    one.ask(&["LS.END", &word(&holders[0], "session")]).await;
+    for again in [&["LS.RENEW", "a:1", &handle][..], &lock] {
+        let text = refused(one.ask(again).await, ErrorCode::NotHeld);
+        assert!(text.contains("operator"), "{text}");
+    }
+    assert_eq!(one.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(1));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_without_an_id_that_a_new_term_has_ended_leaves_no_session() {
+    let server = start(fresh()).await;
+    let (mut one, mut two) = (Client::new(&server).await, Client::new(&server).await);
+    locked(&one.ask(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await);
+    two.send(&["LS.LOCK", "a:1", "W", "LEASE", "60000"]).await;
+    until_waiters(&mut one, "a:1", 1).await;
+    // A client shows a later epoch, so the server takes the record's group again, above it.
+    let session = one.open(&["LEASE", "60000"]).await;
+    let token = ((9_i64 << 40) + 1).to_string();
+    one.ask(&["LS.REASSERT", &session, "a:1", "9", "1", "W", "HELD", &token]).await;
+    refused(two.reply().await, ErrorCode::Loading);
+    until("its session is closed", || server.stats().sessions == 2).await;
     server.stop().await;
 }
 

@@ -67,7 +67,7 @@ const COMMANDS: &[&str] = &[
     "LS.CONVERT 1 doc:1 1 W",
     "LS.CANCEL 1 doc:1 1",
     "LS.LOCK doc:1 R",
-    "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777",
+    "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777.0000000000000000000000000000002a",
     "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff",
     "LS.REASSERT 1 doc:1 1 1 R HELD 1",
     "LS.REASSERTED 1 1 0 0",
@@ -304,17 +304,16 @@ async fn a_lock_needs_the_right_of_its_mode_and_is_its_users_own() {
     let mut bob = as_user(&server, "bob").await;
     assert_eq!(bob.refused(&["LS.RENEW", "doc:1", &handle]).await.0, ErrorCode::NoPerm);
     assert_eq!(bob.refused(&["LS.UNLOCK", "doc:1", &handle]).await.0, ErrorCode::NoPerm);
+    let seal = handle.rsplit('.').next().expect("a seal");
+    let forged = |epoch: i64, count: i64| format!("{ID}.R.{}.{seal}", (epoch << 40) + count);
     for epoch in [2, 3, 1000] {
-        let token = (i64::from(epoch) << 40) + 1;
-        let forged = format!("{ID}.R.{token}");
-        let (code, text) = ann.refused(&["LS.RENEW", "doc:1", &forged]).await;
-        assert!(code == ErrorCode::NoPerm && text.contains("may not show"), "{text}");
+        let (code, text) = ann.refused(&["LS.RENEW", "doc:1", &forged(epoch, 1)]).await;
+        assert!(code == ErrorCode::NotHeld && text.contains("has given this handle"), "{text}");
     }
     assert_eq!(ann.ask(&["LS.RENEW", "doc:1", &handle]).await, Value::Int(60_000));
-    let forged = format!("{ID}.R.{}", (1000_i64 << 40) + 1);
-    assert_eq!(ann.refused(&["LS.RENEW", "doc:1", &forged]).await.0, ErrorCode::NoPerm);
-    let forged = format!("{ID}.R.{}", (2_i64 << 40) + 77);
-    assert_eq!(ann.refused(&["LS.RENEW", "doc:1", &forged]).await.0, ErrorCode::NotHeld);
+    for forged in [forged(1000, 1), forged(2, 77)] {
+        assert_eq!(ann.refused(&["LS.RENEW", "doc:1", &forged]).await.0, ErrorCode::NotHeld);
+    }
     assert_eq!(ann.ask(&["LS.UNLOCK", "doc:1", &handle]).await, Value::Int(1));
     server.stop().await;
 }

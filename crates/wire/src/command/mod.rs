@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::{
-    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer, Token,
+    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
 };
 
-use crate::handle::{LockHandle, LockId};
+use crate::handle::{LockGrant, LockHandle, LockId};
 use crate::limits::Protocol;
 use crate::public::PublicId;
 
@@ -166,10 +166,10 @@ pub enum Command {
     Renew {
         /// What.
         record: Record,
-        /// Whose id and grant.
+        /// Whose id.
         id: LockId,
-        /// How it was granted, and with which token.
-        grant: (Mode, Token),
+        /// How it was granted, with which token and seal.
+        grant: LockGrant,
     },
     /// `LS.UNLOCK record handle`.
     Unlock {

@@ -7,8 +7,8 @@ use lockspan_protocol::{
     Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, Ticket, Token,
 };
 use lockspan_wire::{
-    ClientCommand, Command, CommandError, Events, LockHandle, LockId, Protocol, PublicId, Secret,
-    Wait, WireLimits, put_command, take_command,
+    ClientCommand, Command, CommandError, Events, LockGrant, LockHandle, LockId, Protocol,
+    PublicId, Secret, Wait, WireLimits, put_command, take_command,
 };
 
 fn typed(line: &str) -> Result<Command, CommandError> {
@@ -140,14 +140,21 @@ fn every_command_is_understood() {
             },
         ),
         (
-            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777",
-            Command::Renew { record: doc(), id: ID, grant: (Mode::Write, token) },
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777.0000000000000000000000000000002a",
+            Command::Renew {
+                record: doc(),
+                id: ID,
+                grant: LockGrant { mode: Mode::Write, token, seal: 42 },
+            },
         ),
         (
-            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777",
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777.0000000000000000000000000000002a",
             Command::Unlock {
                 record: doc(),
-                handle: LockHandle { id: ID, grant: Some((Mode::Read, token)) },
+                handle: LockHandle {
+                    id: ID,
+                    grant: Some(LockGrant { mode: Mode::Read, token, seal: 42 }),
+                },
             },
         ),
         (
