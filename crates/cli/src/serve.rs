@@ -31,7 +31,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
         true => Some(Place::take(quietly)?),
         false => None,
     };
-    config.lost = place.as_ref().and_then(Place::lost);
+    config.lost = place.as_ref().map(Place::lost).transpose()?.flatten();
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
@@ -69,6 +69,9 @@ async fn serve(
         let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
         Failure::new(code, format!("can't start: {bad}"))
     })?;
+    if let Some(place) = &mut place {
+        place.remember();
+    }
     greet(server.addresses(), &data, has_tls, place.is_some());
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
@@ -77,7 +80,7 @@ async fn serve(
     let first = tokio::select! {
         () = server.wait() => {
             manager.stopping();
-            leave(place.as_ref(), &server);
+            leave(place.as_mut(), &server);
             info!("stopped: nobody needed the service any more");
             return Ok(ExitCode::SUCCESS);
         }
@@ -88,7 +91,7 @@ async fn serve(
     info!("{}: stopping; a second signal stops at once", first.name);
     tokio::select! {
         () = async { server.stop().await; server.wait().await } => {
-            leave(place.as_ref(), &server);
+            leave(place.as_mut(), &server);
             info!("stopped");
             Ok(ExitCode::SUCCESS)
         }
@@ -102,13 +105,12 @@ async fn serve(
 /// Looks after the files of the place behind `local:`, if we have it.
 async fn look_after(place: Option<&mut Place>, server: &Server, longest: Duration) -> ! {
     if let Some(place) = place {
-        place.remember();
         place.look_after(server, longest).await;
     }
     std::future::pending().await
 }
 
-fn leave(place: Option<&Place>, server: &Server) {
+fn leave(place: Option<&mut Place>, server: &Server) {
     if let Some(place) = place {
         place.leave(server.epoch(), server.stats().sessions);
     }

@@ -126,6 +126,67 @@ fn local_l4_after_a_deleted_folder_and_a_kill_nothing_is_granted() {
     assert_eq!(code, 75, "{text}");
 }
 
+/// Somebody deletes the folder again, and the note of the first time with it.
+#[test]
+fn local_l18_a_folder_that_is_deleted_twice_makes_no_lower_token() {
+    let home = Home::new();
+    let before = token(&home, "twice:1");
+    home.end(Signal::TERM);
+    let held = token(&home, "twice:1");
+    assert!(held > before);
+    for _ in 0..2 {
+        fs::remove_dir_all(home.folder()).unwrap();
+        wait_until("it has noted what was lost", || home.folder().join("lost").exists());
+        wait_until("it listens again", || home.service().is_some());
+    }
+    let more = token(&home, "twice:1");
+    assert!(more > held, "{more} after {held}");
+    home.end(Signal::TERM);
+    let last = token(&home, "twice:1");
+    assert!(last > more, "{last} after {more}");
+}
+
+/// Only files in the data directory are deleted; the last time the service ends before it looks.
+#[test]
+fn local_l18_deleted_data_files_make_no_lower_token() {
+    let home = Home::new();
+    let mut last = token(&home, "files:1");
+    let files: [&[&str]; 4] = [
+        &["lockspan.data"],
+        &["lockspan.lock"],
+        &["lockspan.data", "lockspan.lock"],
+        &["lockspan.lock", "lockspan.data"],
+    ];
+    for (round, files) in files.iter().enumerate() {
+        let note = home.folder().join("lost");
+        let _ = fs::remove_file(&note);
+        let service = home.service().unwrap();
+        for file in *files {
+            fs::remove_file(home.folder().join("data").join(file)).unwrap();
+        }
+        if round < 3 {
+            wait_until("it has noted what was lost", || note.exists());
+        }
+        rustix::process::kill_process(service, Signal::TERM).unwrap();
+        wait_until("it has ended", || !common::runs(service.as_raw_pid()));
+        let next = token(&home, "files:1");
+        assert!(next > last, "{files:?}: {next} after {last}");
+        last = next;
+    }
+}
+
+/// Nobody knows what a damaged note said: above which epoch to go on, and whether to wait.
+#[test]
+fn local_l19_a_damaged_note_of_lost_data_is_an_error() {
+    let home = Home::new();
+    token(&home, "note:1");
+    home.end(Signal::TERM);
+    fs::write(home.folder().join("lost"), "").unwrap();
+    let (code, text) = code_of(&mut home.run(&["note:1"], "true"));
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("lost can't be used"), "{text}");
+}
+
 /// The service ends when it is idle, at the very moment when runs begin.
 #[test]
 fn local_l5_the_idle_exit_fails_no_run() {
