@@ -187,6 +187,47 @@ fn local_l19_a_damaged_note_of_lost_data_is_an_error() {
     assert!(text.contains("lost can't be used"), "{text}");
 }
 
+/// Sockets with all names of the claim, from which nobody accepts, and whose lines are full.
+fn squatters(home: &Home) -> Vec<std::os::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let path = home.dir().join("passwd");
+    let hash =
+        path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let user = rustix::process::geteuid().as_raw();
+    let socket = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    };
+    let mut all = Vec::new();
+    for number in 0..8 {
+        let name = format!("lockspan-local-{user}-{number}-test-{hash:x}");
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let listener = socket();
+        rustix::net::bind(&listener, &name).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        all.push(listener);
+        loop {
+            let stream = socket();
+            if rustix::net::connect(&stream, &name).is_err() {
+                break;
+            }
+            all.push(stream);
+        }
+    }
+    all
+}
+
+/// Another user can take all names of the claim and never accept from them.
+#[test]
+fn local_l20_names_that_are_taken_and_never_answered_stop_nobody() {
+    let home = Home::new();
+    let _squatters = squatters(&home);
+    let mut run = Process::start(&mut home.run(&["squat:1"], "true"));
+    assert_eq!(run.code(), 0);
+}
+
 /// The service ends when it is idle, at the very moment when runs begin.
 #[test]
 fn local_l5_the_idle_exit_fails_no_run() {
