@@ -18,11 +18,15 @@ use crate::place::Place;
 pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let bad = |bad: options::Bad| Failure::new(CONFIG, bad.to_string());
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
+    // That is how clients start it.
+    let quietly = settings.local && settings.listen.is_empty();
+    let inherited = if quietly { local::let_go_of_inherited() } else { Ok(()) };
     log::start(&settings);
+    if let Err(why) = inherited {
+        warn!("can't close what was inherited from the client that started this: {why}");
+    }
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
     let (is_local, takes_place) = (settings.local, settings.takes_place());
-    // That is how clients start it.
-    let quietly = is_local && settings.listen.is_empty();
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
     let mut config = settings.into_config().map_err(bad)?;
     // Without a home there is no place to take; then it is not among the addresses.

@@ -228,6 +228,32 @@ fn local_l20_names_that_are_taken_and_never_answered_stop_nobody() {
     assert_eq!(run.code(), 0);
 }
 
+/// The service that a run starts outlives it: what it has inherited would stay open.
+#[test]
+fn local_l21_the_service_keeps_nothing_that_the_run_had_open() {
+    let home = Home::new();
+    let file = home.dir().join("open");
+    let script = format!(
+        "exec 7>&1 8>{}; exec {} run -q open:1 -- echo hi",
+        file.display(),
+        env!("CARGO_BIN_EXE_lockspan")
+    );
+    let mut shell = Command::new("sh");
+    shell.env("LOCKSPAN_TEST_PASSWD", home.dir().join("passwd")).env_remove("XDG_RUNTIME_DIR");
+    shell.env("LOCKSPAN_BIN", env!("CARGO_BIN_EXE_lockspan")).env_remove("LOCKSPAN_URL");
+    let mut run = Process::start(shell.args(["-c", &script]).stdin(Stdio::null()));
+    assert_eq!(run.code(), 0);
+    let service = home.service().unwrap().as_raw_pid();
+    wait_until("the service has let go of what it inherited", || {
+        let open = fs::read_dir(format!("/proc/{service}/fd")).unwrap().filter_map(Result::ok);
+        !open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path == file)
+    });
+    // This returns when nobody has the pipe any more.
+    assert_eq!(run.rest(), ["hi"]);
+    let name = fs::read_to_string(format!("/proc/{service}/comm")).unwrap();
+    assert_eq!(name.trim(), "lockspan");
+}
+
 /// The service ends when it is idle, at the very moment when runs begin.
 #[test]
 fn local_l5_the_idle_exit_fails_no_run() {

@@ -240,6 +240,21 @@ fn start() -> Result<Child, ConnectError> {
     })
 }
 
+/// For a service that a client has started, before it does anything: lets go of the descriptors
+/// that it has inherited from the client, such as pipes that somebody reads to their end and files
+/// locked with `flock`. It does so by running itself anew, once, as the same process.
+pub fn let_go_of_inherited() -> io::Result<()> {
+    if !lockspan_park::exec::close_on_exec_from(3)? {
+        return Ok(());
+    }
+    let mut args = std::env::args_os();
+    let mut command = Command::new(std::env::current_exe()?);
+    if let Some(name) = args.next() {
+        command.arg0(name);
+    }
+    Err(command.args(args).exec())
+}
+
 fn binary() -> PathBuf {
     let ours = std::env::current_exe().ok();
     let ours = ours.filter(|path| path.file_name().is_some_and(|name| name == "lockspan"));
