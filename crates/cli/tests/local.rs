@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -252,6 +253,41 @@ fn local_l21_the_service_keeps_nothing_that_the_run_had_open() {
     assert_eq!(run.rest(), ["hi"]);
     let name = fs::read_to_string(format!("/proc/{service}/comm")).unwrap();
     assert_eq!(name.trim(), "lockspan");
+}
+
+/// A log that is full is replaced by a new file, in a folder that is not there any more.
+#[test]
+fn local_l22_after_a_deleted_folder_the_log_can_still_be_replaced() {
+    let home = Home::new();
+    let before = token(&home, "full:1");
+    fs::remove_dir_all(home.folder()).unwrap();
+    wait_until("it listens again", || home.service().is_some());
+    let socket = home.folder().join("lock.sock");
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        let open = "*3\r\n$7\r\nLS.OPEN\r\n$5\r\nLEASE\r\n$4\r\n1000\r\n";
+        for _ in 0..120 {
+            writer.write_all(open.repeat(100).as_bytes()).unwrap();
+        }
+        writer.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    });
+    let (mut heard, mut part) = (Vec::new(), [0; 1 << 16]);
+    while !heard.ends_with(b"+PONG\r\n") {
+        let count = stream.read(&mut part).expect("sessions are opened");
+        assert_ne!(count, 0, "it hung up");
+        heard.extend_from_slice(&part[..count]);
+    }
+    sender.join().unwrap();
+    assert!(
+        !heard.windows(2).any(|two| two == b"\n-"),
+        "{}",
+        String::from_utf8_lossy(&heard[..200])
+    );
+    assert!(home.folder().join("data/lockspan.data").exists(), "the log was replaced");
+    let next = token(&home, "full:1");
+    assert!(next > before, "{next} after {before}");
 }
 
 /// The service ends when it is idle, at the very moment when runs begin.
