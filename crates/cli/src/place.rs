@@ -204,7 +204,9 @@ impl Place {
                 // Every lease of before is over, and the epoch is in the data.
                 let _ = fs::remove_file(self.note());
             }
-            if identity(&self.socket) != self.socket_was {
+            let socket = identity(&self.socket);
+            // One that was deleted at once when it was made has never been seen.
+            if socket.is_none() || socket != self.socket_was {
                 tracing::error!("{} was deleted; made anew", self.socket.display());
                 let made = match local::prepare() {
                     Ok(_) => server.listen_again(&self.socket).await.map_err(|bad| bad.to_string()),
