@@ -115,7 +115,7 @@ pub(crate) struct RunArgs {
     /// Say which service is used
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Do not say that it waits, which it does after a second
+    /// Don't print the notice that appears after waiting a second
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     #[command(flatten)]

@@ -4,10 +4,15 @@
 //! whoever serves it goes on with the data of the one before, or, if these were deleted under a
 //! running service, above its epoch (the file `lost`). So there are never two, and tokens never
 //! fall.
+//!
+//! Data count as deleted when the directory, the data file or the lock file is not what it was.
+//! From then on until it ends, the service writes the note whenever it is missing or says less, and
+//! makes the directory anew, so that a full log can be replaced. A note that can't be read is an
+//! error, and not "nothing was lost".
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,14 +29,23 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How long another service may take to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+type Identity = (u64, u64);
+
 /// The place, and the claim to it.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
     socket: PathBuf,
     /// Which files they were: device and number.
-    socket_was: Option<(u64, u64)>,
-    data_was: Option<(u64, u64)>,
+    socket_was: Option<Identity>,
+    /// The data directory and its lock file.
+    data_was: Option<(Identity, Option<Identity>)>,
+    /// There was a data file once: a disk may have been full when the service started.
+    had_data: bool,
+    /// The data were deleted under this service.
+    is_lost: bool,
+    /// The lock file that this process made anew, locked.
+    lock: Option<fs::File>,
     began: Instant,
 }
 
@@ -52,8 +66,16 @@ impl Place {
             }
         })
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start a thread: {bad}")))?;
-        let began = Instant::now();
-        Ok(Self { folder, socket, socket_was: None, data_was: None, began })
+        Ok(Self {
+            folder,
+            socket,
+            socket_was: None,
+            data_was: None,
+            had_data: false,
+            is_lost: false,
+            lock: None,
+            began: Instant::now(),
+        })
     }
 
     fn data(&self) -> PathBuf {
@@ -64,18 +86,112 @@ impl Place {
         self.folder.join("lost")
     }
 
-    /// What is known of data that were deleted under an earlier service.
-    pub(crate) fn lost(&self) -> Option<LostData> {
-        let text = fs::read_to_string(self.note()).ok()?;
-        let mut words = text.split_whitespace();
-        let epoch = words.next()?.parse().ok()?;
-        Some(LostData { epoch, held: words.next() != Some("ended") })
+    fn data_file(&self) -> PathBuf {
+        self.data().join("lockspan.data")
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.data().join("lockspan.lock")
+    }
+
+    /// What is known of data that were deleted under an earlier service. A directory that such a
+    /// service left without a data file is moved away: the server refuses it, and the note says
+    /// all that is needed to go on.
+    pub(crate) fn lost(&self) -> Result<Option<LostData>, Failure> {
+        let failed = |path: &Path, why: io::Error| {
+            Failure::new(CONFIG, format!("{} can't be used: {why}", path.display()))
+        };
+        let note = self.note();
+        let Some(lost) = self.read_note().map_err(|why| failed(&note, why))? else {
+            return Ok(None);
+        };
+        let (data, file) = (self.data(), self.data_file());
+        let is_there = file.try_exists().map_err(|why| failed(&file, why))?;
+        if !is_there && identity(&data).is_some() {
+            let away = self.folder.join("data.lost");
+            tracing::warn!(
+                "{} is gone; moving its directory to {}, and going on above epoch {}",
+                file.display(),
+                away.display(),
+                lost.epoch
+            );
+            match fs::remove_dir_all(&away) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed(&away, why));
+                }
+                _ => {}
+            }
+            fs::rename(&data, &away).map_err(|why| failed(&data, why))?;
+        }
+        Ok(Some(lost))
+    }
+
+    fn read_note(&self) -> io::Result<Option<LostData>> {
+        let text = match fs::read_to_string(self.note()) {
+            Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        parse_note(&text).map(Some).ok_or_else(|| {
+            let text = "it should be the epoch of a service whose data were deleted, and `held` \
+                        or `ended`; without it fencing tokens may repeat";
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
     }
 
     /// The server runs: these are its files.
     pub(crate) fn remember(&mut self) {
         self.socket_was = identity(&self.socket);
-        self.data_was = identity(&self.data());
+        let lock = identity(&self.lock_file());
+        self.data_was = identity(&self.data()).map(|data| (data, lock));
+        self.had_data = identity(&self.data_file()).is_some();
+    }
+
+    /// Looks whether the data were deleted, and writes down what the next service has to know.
+    fn look(&mut self, epoch: u32) {
+        let Some((data, lock)) = self.data_was else { return };
+        let has_data = identity(&self.data_file()).is_some();
+        let is_same = identity(&self.data()) == Some(data)
+            && identity(&self.lock_file()) == lock
+            && (has_data || !self.had_data);
+        self.had_data |= has_data;
+        if !is_same && !self.is_lost {
+            tracing::error!(
+                "files in {} were deleted under the running service. It goes on, and what is held \
+                 stays held; but if it is killed, the next one has to wait for all leases",
+                self.data().display()
+            );
+            self.is_lost = true;
+        }
+        if !self.is_lost {
+            return;
+        }
+        let is_noted = |note: LostData| note.epoch >= epoch && note.held;
+        if !self.read_note().is_ok_and(|note| note.is_some_and(is_noted))
+            && let Err(why) = self.write_note(epoch, "held")
+        {
+            tracing::error!("can't write {}: {why}; trying again", self.note().display());
+        }
+        if let Err(why) = self.make_data() {
+            tracing::error!("can't make {}: {why}; trying again", self.data().display());
+        }
+    }
+
+    /// Makes the data directory and its lock file anew if they are missing. The claim keeps others
+    /// away, so nobody else uses the directory.
+    fn make_data(&mut self) -> io::Result<()> {
+        let lock = self.lock_file();
+        if identity(&lock).is_some() {
+            return Ok(());
+        }
+        local::prepare().map_err(|bad| io::Error::other(bad.to_string()))?;
+        match fs::DirBuilder::new().mode(0o700).create(self.data()) {
+            Err(why) if why.kind() != io::ErrorKind::AlreadyExists => return Err(why),
+            _ => {}
+        }
+        let file = fs::File::options().write(true).create_new(true).mode(0o600).open(&lock)?;
+        file.try_lock()?;
+        self.lock = Some(file);
+        Ok(())
     }
 
     /// Looks after the files of a server for as long as it runs: a socket that was deleted is made
@@ -83,22 +199,14 @@ impl Place {
     pub(crate) async fn look_after(&mut self, server: &Server, longest: Duration) -> ! {
         loop {
             tokio::time::sleep(LOOK).await;
-            if self.data_was.is_some() && identity(&self.data()) != self.data_was {
-                if let Err(why) = self.write_note(server.epoch(), "held") {
-                    tracing::error!("can't write {}: {why}; trying again", self.note().display());
-                    continue;
-                }
-                tracing::error!(
-                    "{} was deleted under the running service. It goes on, and what is held stays \
-                     held; but if it is killed, the next one has to wait for all leases",
-                    self.data().display()
-                );
-                self.data_was = None;
-            } else if self.data_was.is_some() && self.began.elapsed() > longest * 2 {
+            self.look(server.epoch());
+            if !self.is_lost && self.data_was.is_some() && self.began.elapsed() > longest * 2 {
                 // Every lease of before is over, and the epoch is in the data.
                 let _ = fs::remove_file(self.note());
             }
-            if identity(&self.socket) != self.socket_was {
+            let socket = identity(&self.socket);
+            // One that was deleted at once when it was made has never been seen.
+            if socket.is_none() || socket != self.socket_was {
                 tracing::error!("{} was deleted; made anew", self.socket.display());
                 let made = match local::prepare() {
                     Ok(_) => server.listen_again(&self.socket).await.map_err(|bad| bad.to_string()),
@@ -113,8 +221,9 @@ impl Place {
     }
 
     /// The server has ended, with so many sessions left.
-    pub(crate) fn leave(&self, epoch: u32, sessions: u64) {
-        if self.data_was.is_none() && sessions == 0 {
+    pub(crate) fn leave(&mut self, epoch: u32, sessions: u64) {
+        self.look(epoch);
+        if self.is_lost && sessions == 0 {
             // Nothing is held: the next one need not wait.
             if let Err(why) = self.write_note(epoch, "ended") {
                 tracing::error!("can't write {}: {why}", self.note().display());
@@ -127,11 +236,19 @@ impl Place {
         let new = self.folder.join("lost.new");
         fs::write(&new, format!("{epoch} {how}\n"))?;
         fs::File::open(&new)?.sync_all()?;
-        fs::rename(&new, self.note())
+        fs::rename(&new, self.note())?;
+        fs::File::open(&self.folder)?.sync_all()
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
+/// The epoch, and whether something may be held. What is said of that otherwise counts as held.
+fn parse_note(text: &str) -> Option<LostData> {
+    let mut words = text.split_whitespace();
+    let epoch = words.next()?.parse().ok()?;
+    Some(LostData { epoch, held: words.next() != Some("ended") })
+}
+
+fn identity(path: &Path) -> Option<Identity> {
     fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
@@ -151,8 +268,8 @@ fn claim(quietly: bool) -> Result<Claim, Failure> {
         if !makes_room || Instant::now() > late {
             let text = format!(
                 "{process} is the service behind local: already, so this one can't be: commands \
-                 without a URL would not find it. End that one, over which locks are kept, or say \
-                 where this one is to be: --listen, --data-dir"
+                 without a URL would not find it. Stop that one (locks are kept), or give this \
+                 one --listen or --data-dir"
             );
             return Err(Failure::new(CONFIG, text));
         }

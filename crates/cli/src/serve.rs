@@ -18,11 +18,15 @@ use crate::place::Place;
 pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let bad = |bad: options::Bad| Failure::new(CONFIG, bad.to_string());
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
+    // That is how clients start it.
+    let quietly = settings.local && settings.listen.is_empty();
+    let inherited = if quietly { local::let_go_of_inherited() } else { Ok(()) };
     log::start(&settings);
+    if let Err(why) = inherited {
+        warn!("can't close what was inherited from the client that started this: {why}");
+    }
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
     let (is_local, takes_place) = (settings.local, settings.takes_place());
-    // That is how clients start it.
-    let quietly = is_local && settings.listen.is_empty();
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
     let mut config = settings.into_config().map_err(bad)?;
     // Without a home there is no place to take; then it is not among the addresses.
@@ -31,7 +35,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
         true => Some(Place::take(quietly)?),
         false => None,
     };
-    config.lost = place.as_ref().and_then(Place::lost);
+    config.lost = place.as_ref().map(Place::lost).transpose()?.flatten();
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
@@ -69,6 +73,9 @@ async fn serve(
         let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
         Failure::new(code, format!("can't start: {bad}"))
     })?;
+    if let Some(place) = &mut place {
+        place.remember();
+    }
     greet(server.addresses(), &data, has_tls, place.is_some());
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
@@ -77,7 +84,7 @@ async fn serve(
     let first = tokio::select! {
         () = server.wait() => {
             manager.stopping();
-            leave(place.as_ref(), &server);
+            leave(place.as_mut(), &server);
             info!("stopped: nobody needed the service any more");
             return Ok(ExitCode::SUCCESS);
         }
@@ -88,7 +95,7 @@ async fn serve(
     info!("{}: stopping; a second signal stops at once", first.name);
     tokio::select! {
         () = async { server.stop().await; server.wait().await } => {
-            leave(place.as_ref(), &server);
+            leave(place.as_mut(), &server);
             info!("stopped");
             Ok(ExitCode::SUCCESS)
         }
@@ -102,13 +109,12 @@ async fn serve(
 /// Looks after the files of the place behind `local:`, if we have it.
 async fn look_after(place: Option<&mut Place>, server: &Server, longest: Duration) -> ! {
     if let Some(place) = place {
-        place.remember();
         place.look_after(server, longest).await;
     }
     std::future::pending().await
 }
 
-fn leave(place: Option<&Place>, server: &Server) {
+fn leave(place: Option<&mut Place>, server: &Server) {
     if let Some(place) = place {
         place.leave(server.epoch(), server.stats().sessions);
     }

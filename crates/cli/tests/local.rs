@@ -6,6 +6,7 @@
 mod common;
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -124,6 +125,169 @@ fn local_l4_after_a_deleted_folder_and_a_kill_nothing_is_granted() {
     home.end(Signal::KILL);
     let (code, text) = code_of(&mut home.run(&["--wait", "1s", "gone:2"], "true"));
     assert_eq!(code, 75, "{text}");
+}
+
+/// Somebody deletes the folder again, and the note of the first time with it.
+#[test]
+fn local_l18_a_folder_that_is_deleted_twice_makes_no_lower_token() {
+    let home = Home::new();
+    let before = token(&home, "twice:1");
+    home.end(Signal::TERM);
+    let held = token(&home, "twice:1");
+    assert!(held > before);
+    for _ in 0..2 {
+        fs::remove_dir_all(home.folder()).unwrap();
+        wait_until("it has noted what was lost", || home.folder().join("lost").exists());
+        wait_until("it listens again", || home.service().is_some());
+    }
+    let more = token(&home, "twice:1");
+    assert!(more > held, "{more} after {held}");
+    home.end(Signal::TERM);
+    let last = token(&home, "twice:1");
+    assert!(last > more, "{last} after {more}");
+}
+
+/// Only files in the data directory are deleted; the last time the service ends before it looks.
+#[test]
+fn local_l18_deleted_data_files_make_no_lower_token() {
+    let home = Home::new();
+    let mut last = token(&home, "files:1");
+    let files: [&[&str]; 4] = [
+        &["lockspan.data"],
+        &["lockspan.lock"],
+        &["lockspan.data", "lockspan.lock"],
+        &["lockspan.lock", "lockspan.data"],
+    ];
+    for (round, files) in files.iter().enumerate() {
+        let note = home.folder().join("lost");
+        let _ = fs::remove_file(&note);
+        let service = home.service().unwrap();
+        for file in *files {
+            fs::remove_file(home.folder().join("data").join(file)).unwrap();
+        }
+        if round < 3 {
+            wait_until("it has noted what was lost", || note.exists());
+        }
+        rustix::process::kill_process(service, Signal::TERM).unwrap();
+        wait_until("it has ended", || !common::runs(service.as_raw_pid()));
+        let next = token(&home, "files:1");
+        assert!(next > last, "{files:?}: {next} after {last}");
+        last = next;
+    }
+}
+
+/// Nobody knows what a damaged note said: above which epoch to go on, and whether to wait.
+#[test]
+fn local_l19_a_damaged_note_of_lost_data_is_an_error() {
+    let home = Home::new();
+    token(&home, "note:1");
+    home.end(Signal::TERM);
+    fs::write(home.folder().join("lost"), "").unwrap();
+    let (code, text) = code_of(&mut home.run(&["note:1"], "true"));
+    assert_eq!(code, 69, "{text}");
+    assert!(text.contains("lost can't be used"), "{text}");
+}
+
+/// Sockets with all names of the claim, from which nobody accepts, and whose lines are full.
+fn squatters(home: &Home) -> Vec<std::os::fd::OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let path = home.dir().join("passwd");
+    let hash =
+        path.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    let user = rustix::process::geteuid().as_raw();
+    let socket = || {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap()
+    };
+    let mut all = Vec::new();
+    for number in 0..8 {
+        let name = format!("lockspan-local-{user}-{number}-test-{hash:x}");
+        let name = SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let listener = socket();
+        rustix::net::bind(&listener, &name).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        all.push(listener);
+        loop {
+            let stream = socket();
+            if rustix::net::connect(&stream, &name).is_err() {
+                break;
+            }
+            all.push(stream);
+        }
+    }
+    all
+}
+
+/// Another user can take all names of the claim and never accept from them.
+#[test]
+fn local_l20_names_that_are_taken_and_never_answered_stop_nobody() {
+    let home = Home::new();
+    let _squatters = squatters(&home);
+    let mut run = Process::start(&mut home.run(&["squat:1"], "true"));
+    assert_eq!(run.code(), 0);
+}
+
+/// The service that a run starts outlives it: what it has inherited would stay open.
+#[test]
+fn local_l21_the_service_keeps_nothing_that_the_run_had_open() {
+    let home = Home::new();
+    let file = home.dir().join("open");
+    let script = format!(
+        "exec 7>&1 8>{}; exec {} run -q open:1 -- echo hi",
+        file.display(),
+        env!("CARGO_BIN_EXE_lockspan")
+    );
+    let mut shell = Command::new("sh");
+    shell.env("LOCKSPAN_TEST_PASSWD", home.dir().join("passwd")).env_remove("XDG_RUNTIME_DIR");
+    shell.env("LOCKSPAN_BIN", env!("CARGO_BIN_EXE_lockspan")).env_remove("LOCKSPAN_URL");
+    let mut run = Process::start(shell.args(["-c", &script]).stdin(Stdio::null()));
+    assert_eq!(run.code(), 0);
+    let service = home.service().unwrap().as_raw_pid();
+    wait_until("the service has let go of what it inherited", || {
+        let open = fs::read_dir(format!("/proc/{service}/fd")).unwrap().filter_map(Result::ok);
+        !open.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|path| path == file)
+    });
+    // This returns when nobody has the pipe any more.
+    assert_eq!(run.rest(), ["hi"]);
+    let name = fs::read_to_string(format!("/proc/{service}/comm")).unwrap();
+    assert_eq!(name.trim(), "lockspan");
+}
+
+/// A log that is full is replaced by a new file, in a folder that is not there any more.
+#[test]
+fn local_l22_after_a_deleted_folder_the_log_can_still_be_replaced() {
+    let home = Home::new();
+    let before = token(&home, "full:1");
+    fs::remove_dir_all(home.folder()).unwrap();
+    wait_until("it listens again", || home.service().is_some());
+    let socket = home.folder().join("lock.sock");
+    let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+    stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    let mut writer = stream.try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        let open = "*3\r\n$7\r\nLS.OPEN\r\n$5\r\nLEASE\r\n$4\r\n1000\r\n";
+        for _ in 0..120 {
+            writer.write_all(open.repeat(100).as_bytes()).unwrap();
+        }
+        writer.write_all(b"*1\r\n$4\r\nPING\r\n").unwrap();
+    });
+    let (mut heard, mut part) = (Vec::new(), [0; 1 << 16]);
+    while !heard.ends_with(b"+PONG\r\n") {
+        let count = stream.read(&mut part).expect("sessions are opened");
+        assert_ne!(count, 0, "it hung up");
+        heard.extend_from_slice(&part[..count]);
+    }
+    sender.join().unwrap();
+    assert!(
+        !heard.windows(2).any(|two| two == b"\n-"),
+        "{}",
+        String::from_utf8_lossy(&heard[..200])
+    );
+    assert!(home.folder().join("data/lockspan.data").exists(), "the log was replaced");
+    let next = token(&home, "full:1");
+    assert!(next > before, "{next} after {before}");
 }
 
 /// The service ends when it is idle, at the very moment when runs begin.

@@ -52,6 +52,7 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
+mod unix;
 mod url;
 mod way;
 

@@ -128,11 +128,16 @@ impl Locks {
 
     /// What ends this session when another process sends it, on any connection to the same server
     /// and after the hello: for a helper that outlives this process and cleans up after it. It is
-    /// a secret: whoever has it can end the session. `None`: there is no session yet, or it is not
-    /// one of a server (`memory:`, Redis).
+    /// a secret: whoever has it can end the session. `None`: there is no session yet, it is not
+    /// one of a server (`memory:`, Redis), or it is that of the process that forked this one.
     #[must_use]
     pub fn last_will(&self) -> Option<Vec<u8>> {
-        self.handle.node.way.last_will()
+        let node = self.handle.node();
+        // In a child a thread that is not there may hold the outbox, and the session is not its own.
+        if node.is_forked() {
+            return None;
+        }
+        node.way.last_will()
     }
 
     /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when

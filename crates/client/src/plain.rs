@@ -2,14 +2,16 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
+
+use rustix::net::SocketAddrUnix;
 
 use crate::error::ConnectError;
 use crate::local;
 use crate::options::Options;
 use crate::stream::no_tls;
 use crate::task::{self, Dial};
+use crate::unix::connect_within;
 use crate::url::{Address, shown_url};
 
 /// A connection that nobody looks after: bytes in, bytes out, each wait bounded.
@@ -29,7 +31,7 @@ impl std::fmt::Debug for Plain {
 
 impl Plain {
     /// Connects to a server, with the login and the certificates of these options; `patience` is
-    /// for each read and write. Nothing is started for `local:`.
+    /// for connecting to a Unix socket and for each read and write. Nothing is started for `local:`.
     pub fn open(options: &Options, url: &str, patience: Duration) -> Result<Self, ConnectError> {
         let Some(dial) = options.dial(url)? else {
             let what = format!("{} is inside of its process: no tool gets there", shown_url(url));
@@ -70,7 +72,7 @@ fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
         (Address::Tls(_), None) => Err(no_tls()),
         (Address::Tcp(at), _) => Ok(Box::new(tcp(at)?)),
         (Address::Unix(path), _) => {
-            let stream = UnixStream::connect(path)?;
+            let stream = connect_within(&SocketAddrUnix::new(path)?, patience)?;
             if dial.is_local {
                 local::check_blocking(&stream)?;
             }

@@ -13,13 +13,16 @@
 //! | `parked.rs`   | every other OS, loom, shuttle      | thread parking               |
 //! | `Alarm::Task` | futures, wherever the program runs | returning `Pending`          |
 //!
-//! Beside that, [`fork`] tells the layers above that they run in a copy of the process.
+//! Beside that, [`fork`] tells the layers above that they run in a copy of the process, and `exec`
+//! is for those that run on after their parent.
 //!
 //! No function here is a cancellation point of POSIX threads (`cancel.rs`), and none waits for
 //! another thread to find something out: in a child of a fork ([`fork`]) that thread is gone.
 
 mod cancel;
 mod deadline;
+#[cfg(unix)]
+pub mod exec;
 pub mod fork;
 pub mod sync;
 

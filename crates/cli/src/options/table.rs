@@ -122,8 +122,8 @@ pub(crate) const TABLE: &[Spec] = &[
         default: "127.0.0.1:7420, and local:",
         help: "Where to listen: IP:PORT, or unix:/path/of.sock. May be given more than once. \
                Port 0 takes a free one. Addresses that other machines reach need TLS and users. \
-               If neither this nor --data-dir is given, it is the user's service behind local: \
-               too (see --local), so that commands without a URL find it",
+               Without --listen and --data-dir it also serves local:, so commands without a URL \
+               find it",
         set: |settings, text| {
             let bad = |bad: lockspan_server::BadAddress| without(text, &bad.to_string());
             settings.listen.push(text.parse().map_err(bad)?);

@@ -8,17 +8,25 @@
 //! Anybody can take such a name. One that another user has is passed over for the next of a few, so
 //! nobody can keep us from starting; if all are taken by others, we start without a claim.
 //! Whether it is one of ours is told by the kernel, not by the name. Processes in another network
-//! namespace see other names.
+//! namespace see other names. Whoever has a name may never accept from it: that is passed over too,
+//! after a moment. Our own service accepts at once, from a thread of its own.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::time::Duration;
+
+use rustix::net::SocketAddrUnix;
 
 use super::Process;
 use super::place::{hash, test_passwd};
+use crate::unix::connect_within;
 
 /// How many names there are for one user.
 const NAMES: usize = 8;
+
+/// How long the holder of a name may take to accept, where many ask at once.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// Held by the service of this user as long as it runs.
 #[derive(Debug)]
@@ -77,16 +85,21 @@ impl Claim {
 
 /// The process of this user that has this name.
 fn holder(number: usize) -> Option<Process> {
-    let stream = UnixStream::connect_addr(&address(number).ok()?).ok()?;
+    let name = SocketAddrUnix::new_abstract_name(name(number).as_bytes()).ok()?;
+    let stream = connect_within(&name, MOMENT).ok()?;
     let peer = super::peer(&stream).ok()?;
     (peer.uid() == rustix::process::geteuid().as_raw()).then(|| Process::of(&peer))
 }
 
 fn address(number: usize) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(name(number))
+}
+
+fn name(number: usize) -> String {
     let user = rustix::process::geteuid().as_raw();
     // Tests are side by side on one machine.
     let test = test_passwd().map_or_else(String::new, |path| {
         format!("-test-{:x}", hash(path.as_os_str().as_encoded_bytes()))
     });
-    SocketAddr::from_abstract_name(format!("lockspan-local-{user}-{number}{test}"))
+    format!("lockspan-local-{user}-{number}{test}")
 }

@@ -26,12 +26,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_tls::Stream;
+use rustix::net::SocketAddrUnix;
 use tokio::net::unix::UCred;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep};
 
 use crate::error::ConnectError;
 use crate::task::Dial;
+use crate::unix::connect_within;
 
 pub use claim::{Claim, Taken};
 pub use older::refuse as refuse_older;
@@ -59,10 +61,13 @@ fn error(what: String) -> ConnectError {
     ConnectError::Local { what }
 }
 
-/// The process that listens on this socket, if somebody does.
+/// How long [`process`] waits for room in the line of a socket.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// The process that listens on this socket, if somebody does and is not too busy to be asked.
 #[must_use]
 pub fn process(socket: &Path) -> Option<Process> {
-    let stream = UnixStream::connect(socket).ok()?;
+    let stream = connect_within(&SocketAddrUnix::new(socket).ok()?, MOMENT).ok()?;
     Some(Process::of(&peer(&stream).ok()?))
 }
 
@@ -233,6 +238,21 @@ fn start() -> Result<Child, ConnectError> {
             binary.display()
         ))
     })
+}
+
+/// For a service that a client has started, before it does anything: lets go of the descriptors
+/// that it has inherited from the client, such as pipes that somebody reads to their end and files
+/// locked with `flock`. It does so by running itself anew, once, as the same process.
+pub fn let_go_of_inherited() -> io::Result<()> {
+    if !lockspan_park::exec::close_on_exec_from(3)? {
+        return Ok(());
+    }
+    let mut args = std::env::args_os();
+    let mut command = Command::new(std::env::current_exe()?);
+    if let Some(name) = args.next() {
+        command.arg0(name);
+    }
+    Err(command.args(args).exec())
 }
 
 fn binary() -> PathBuf {

@@ -4,10 +4,14 @@
 //! is whole, and after that the lock file gets a mark. So a directory with a mark, or with another
 //! file that only a running server makes, and without a data file has lost it: that is an error,
 //! and no new directory, since tokens would begin anew and leases would be unknown.
+//!
+//! What is made here is open to the server's user alone: who can open the lock file can lock it.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 
 use crate::error::StartError;
@@ -45,8 +49,11 @@ impl Dir {
         make_dir(path, sync).map_err(|why| failed(path, why))?;
         let lock_path = path.join(LOCK);
         let mut options = File::options();
-        let options = options.create(true).truncate(false).read(true).write(true);
+        let options = options.create(true).truncate(false).read(true).write(true).mode(0o600);
         let mut lock = options.open(&lock_path).map_err(|why| failed(&lock_path, why))?;
+        for path in [&lock_path, &path.join(DATA)] {
+            keep_private(path);
+        }
         lock.try_lock().map_err(|why| match why {
             fs::TryLockError::WouldBlock => StartError::DataInUse(path.to_owned()),
             fs::TryLockError::Error(why) => failed(&lock_path, why),
@@ -128,6 +135,18 @@ impl Dir {
     }
 }
 
+/// Takes a file away from other users: who can open the lock file can lock it, and so keep the
+/// server from starting. Files of earlier versions were open to all.
+fn keep_private(path: &Path) {
+    let Ok(found) = fs::metadata(path) else { return };
+    let mode = found.permissions().mode();
+    if mode & 0o077 != 0
+        && let Err(why) = fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+    {
+        tracing::warn!("other users can open {}: {why}", path.display());
+    }
+}
+
 fn there(path: &Path) -> Result<bool, StartError> {
     path.try_exists().map_err(|why| StartError::Data { path: path.to_owned(), why })
 }
@@ -148,7 +167,7 @@ fn make_dir(dir: &Path, mut sync: impl FnMut(&Path) -> io::Result<()>) -> io::Re
         new.push(next.clone());
         above = next;
     }
-    fs::create_dir_all(dir)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     new.iter().rev().try_for_each(|above| sync(above))
 }
 
@@ -191,6 +210,20 @@ mod tests {
         assert_eq!(parent(Path::new("/")), Path::new("/"));
         let why = make_dir(&dir.path().join("five"), |_| Err(io::ErrorKind::Other.into()));
         why.expect_err("a directory that may not survive is no place for data");
+    }
+
+    #[test]
+    fn other_users_can_not_open_what_is_made_here() {
+        let above = tempfile::tempdir().expect("a directory");
+        let dir = above.path().join("data");
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode();
+        drop(Dir::take(&dir).expect("it is free"));
+        assert_eq!(mode(&dir) & 0o777, 0o700);
+        let lock = dir.join(LOCK);
+        assert_eq!(mode(&lock) & 0o777, 0o600);
+        fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        drop(Dir::take(&dir).expect("it is free"));
+        assert_eq!(mode(&lock) & 0o777, 0o600, "one of an earlier version");
     }
 
     #[test]

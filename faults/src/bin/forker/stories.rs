@@ -56,6 +56,7 @@ pub(crate) fn cached(url: &str, way: Way, by: By) -> Outcome {
             locks.give_back_idle();
             locks.publish_metrics();
             let _ = locks.stats();
+            ensure!(locks.last_will().is_none(), "the child has the parent's session");
             Ok(())
         }),
         Side::Parent(child) => child.wait()?,

@@ -129,6 +129,7 @@ fn in_a_child(locks: &Locks, ours: &Record, held: Option<OwnedReadGuard>) -> Out
         drop(held);
     }
     let _ = locks.stats();
+    ensure!(locks.last_will().is_none(), "the child has the parent's session");
     locks.give_back_idle();
     locks.publish_metrics();
     Ok(())
