@@ -31,7 +31,8 @@ impl std::fmt::Debug for Plain {
 
 impl Plain {
     /// Connects to a server, with the login and the certificates of these options; `patience` is
-    /// for connecting to a Unix socket and for each read and write. Nothing is started for `local:`.
+    /// for connecting to a Unix socket and for each read and write. Nothing is started for
+    /// `local:`.
     pub fn open(options: &Options, url: &str, patience: Duration) -> Result<Self, ConnectError> {
         let Some(dial) = options.dial(url)? else {
             let what = format!("{} is inside of its process: no tool gets there", shown_url(url));

@@ -276,7 +276,7 @@ fn service_f56_a_writer_that_downgrades_lets_waiting_readers_in_beside_it() {
             // Whoever comes after the downgrade waits behind the writer, and rightly so.
             let in_line = |claims: u64| {
                 let late = Instant::now() + SOON;
-                while url == &its_url && server.stats().claims < claims {
+                while *url == its_url && server.stats().claims < claims {
                     assert!(Instant::now() < late, "the server does not know of it");
                     thread::yield_now();
                 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Both are secrets: whoever knows one may unlock the lock. The handle has the mode and the token
-//! in it because a server that was restarted has forgotten them: the next renewal brings them back. The seal is a MAC that the server alone can
-//! compute: it shows that the server itself has granted this lock with this token.
+//! in it because a server that was restarted has forgotten them: the next renewal brings them back.
+//! The seal is a MAC that the server alone can compute: it shows that the server itself has granted this lock with this token.
 
 use std::fmt;
 
@@ -140,7 +140,8 @@ mod tests {
             let mode = if read { Mode::Read } else { Mode::Write };
             let id = LockId::new(bits);
             let random = id.text().bytes().any(|digit| digit != id.text().as_bytes()[0]);
-            for grant in [None, Token::from_number(number).map(|token| LockGrant { mode, token, seal })] {
+            let granted = Token::from_number(number).map(|token| LockGrant { mode, token, seal });
+            for grant in [None, granted] {
                 let handle = LockHandle { id, grant };
                 let found = LockHandle::parse(handle.reveal().as_bytes());
                 prop_assert_eq!(found, random.then_some(handle));

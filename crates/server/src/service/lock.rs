@@ -26,8 +26,8 @@
 //! alone* and *over*.
 //!
 //! **Invariant:** one id is at most one lock, once. While the session is there, a repeat finds its
-//! claim by [`Seat::lock_seq`]; when it is gone, the registry does not open its number again for as long as
-//! the longest lease.
+//! claim by [`Seat::lock_seq`]; when it is gone, the registry does not open its number again for as
+//! long as the longest lease.
 //!
 //! **Invariant:** a held lock ends by `LS.UNLOCK` or by its lease alone, and never because a
 //! connection has closed: its client may be inside.

@@ -140,7 +140,8 @@ fn every_command_is_understood() {
             },
         ),
         (
-            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777.0000000000000000000000000000002a",
+            "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.W.1099511627777.\
+             0000000000000000000000000000002a",
             Command::Renew {
                 record: doc(),
                 id: ID,
@@ -148,7 +149,8 @@ fn every_command_is_understood() {
             },
         ),
         (
-            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777.0000000000000000000000000000002a",
+            "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777.\
+             0000000000000000000000000000002a",
             Command::Unlock {
                 record: doc(),
                 handle: LockHandle {
