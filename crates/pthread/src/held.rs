@@ -516,6 +516,16 @@ mod tests {
             // The short way where it is open, the long one otherwise and now and then.
             let short = state & (1 << 21) == 0;
             assert_eq!(mode(lock), held.get(&lock).copied());
+            if let (true, Some((first, how))) = (short, first_of(lock)) {
+                assert_eq!(held.remove(&lock), Some(how));
+                first.forget();
+                continue;
+            }
+            if let (true, Some(first)) = (short, first()) {
+                assert_eq!(held.insert(lock, how), None);
+                first.add(lock, how);
+                continue;
+            }
             match (spot_of(lock), spot_for(lock)) {
                 (Some((spot, how)), other) => {
                     assert!(other.is_none(), "it is held");

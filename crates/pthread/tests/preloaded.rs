@@ -97,6 +97,11 @@ fn fair_s17_handlers_of_pthread_atfork_may_hold_a_preloaded_lock() {
 }
 
 #[test]
+fn pthread_p1_the_memory_of_a_held_lock_may_be_used_for_another() {
+    run_well(&mut preloaded(program("reused.c", &[])));
+}
+
+#[test]
 fn processes_share_a_lock() {
     run_well(&mut preloaded(program("processes.c", &[])));
 }

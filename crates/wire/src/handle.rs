@@ -8,7 +8,8 @@
 //!
 //! Both are secrets: whoever knows one may unlock the lock. The handle has the mode and the token
 //! in it because a server that was restarted has forgotten them: the next renewal brings them back.
-//! The seal is a MAC that the server alone can compute: it shows that the server itself has granted this lock with this token.
+//! The seal is a MAC that the server alone can compute: it shows that the server itself has granted
+//! this lock with this token.
 
 use std::fmt;
 

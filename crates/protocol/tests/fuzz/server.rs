@@ -313,9 +313,9 @@ impl ServerFuzz {
                 if rng.percent(40) {
                     // Also the other way round.
                     let (least, most) = (Seq::NONE, Seq(u64::MAX));
-                    let any = Seq(rng.below(64) as u64);
+                    let any = Seq(rng.below(64));
                     let (first, last) = match rng.below(4) {
-                        0 => (any, Seq(rng.below(64) as u64)),
+                        0 => (any, Seq(rng.below(64))),
                         1 => (most, least),
                         _ => (least, most),
                     };
