@@ -22,7 +22,7 @@ pub const TABLE: &[(Bug, u64)] = &[
     (Bug::ReadersPassWriters, 2),
     (Bug::SecondUpgraderWaits, 1),
     (Bug::TokenNotTaken, 0),
-    (Bug::TicketsIgnored, 188),
+    (Bug::TicketsIgnored, 515),
     (Bug::RevokeOnce, 4),
     (Bug::LeaveNotStored, 48968),
     (Bug::AnybodyReasserts, 11499),
