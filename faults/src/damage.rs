@@ -13,6 +13,8 @@ pub const REFUSED: u8 = 78;
 pub struct Undamaged {
     path: PathBuf,
     bytes: Vec<u8>,
+    /// Its end was cut off.
+    pub is_cut: bool,
 }
 
 /// Changes one bit of the data file in this folder, or, seldom, cuts off its end.
@@ -22,13 +24,14 @@ pub fn damage(data: &Path, rng: &mut Rng) -> io::Result<Undamaged> {
     let mut damaged = bytes.clone();
     // A file that is cut in its first half is refused, or has an unknown past: then the server
     // serves nobody for as long as the longest lease, and all else stands still.
-    if rng.u32(..8) == 0 {
+    let is_cut = rng.u32(..8) == 0;
+    if is_cut {
         damaged.truncate(rng.usize(..bytes.len()));
     } else {
         damaged[rng.usize(..bytes.len())] ^= 1 << rng.u32(..8);
     }
     std::fs::write(&path, damaged)?;
-    Ok(Undamaged { path, bytes })
+    Ok(Undamaged { path, bytes, is_cut })
 }
 
 impl Undamaged {
