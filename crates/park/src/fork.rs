@@ -28,8 +28,8 @@
 //! - **I1** Nothing here waits for another thread: it may not be in this process. All lists grow by
 //!   compare-and-swap, and two threads that make the same thing at once both go on with the first.
 //! - **I2** A page is never given back, so a pointer into one is good for ever, in children too.
-//! - **I3** The generation of a child is higher than those of all its ancestors. Two children of
-//!   one process may have the same: they share no memory.
+//! - **I3** The generation of a child is higher than those of all its ancestors that had asked for
+//!   theirs before the fork. Two children of one process may have the same: they share no memory.
 
 use std::fmt;
 use std::future::Future;

@@ -101,7 +101,7 @@ impl Table {
     }
 }
 
-/// Makes room for a hold of the lock at `lock`, which is not null; false if there is no memory.
+/// Makes room for one more hold; false if there is no memory for it.
 pub(crate) fn reserve() -> bool {
     near::with(|table| table.first.get().lock == 0 || table.has_room() || table.grow())
 }
