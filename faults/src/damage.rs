@@ -13,25 +13,28 @@ pub const REFUSED: u8 = 78;
 pub struct Undamaged {
     path: PathBuf,
     bytes: Vec<u8>,
-    /// Its end was cut off.
-    pub is_cut: bool,
 }
 
-/// Changes one bit of the data file in this folder, or, seldom, cuts off its end.
-pub fn damage(data: &Path, rng: &mut Rng) -> io::Result<Undamaged> {
+/// Damages the data file in this folder.
+pub fn damage(data: &Path, how: impl FnOnce(&mut Vec<u8>)) -> io::Result<Undamaged> {
     let path = data.join("lockspan.data");
     let bytes = std::fs::read(&path)?;
     let mut damaged = bytes.clone();
-    // A file that is cut in its first half is refused, or has an unknown past: then the server
-    // serves nobody for as long as the longest lease, and all else stands still.
-    let is_cut = rng.u32(..8) == 0;
-    if is_cut {
-        damaged.truncate(rng.usize(..bytes.len()));
-    } else {
-        damaged[rng.usize(..bytes.len())] ^= 1 << rng.u32(..8);
-    }
+    how(&mut damaged);
     std::fs::write(&path, damaged)?;
-    Ok(Undamaged { path, bytes, is_cut })
+    Ok(Undamaged { path, bytes })
+}
+
+/// Changes one bit.
+pub fn flip(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    let at = rng.usize(..bytes.len());
+    bytes[at] ^= 1 << rng.u32(..8);
+}
+
+/// Cuts off the end. A file that is cut in its first half is refused, or has an unknown past: then
+/// the server grants nothing until the longest lease is over.
+pub fn cut(bytes: &mut Vec<u8>, rng: &mut Rng) {
+    bytes.truncate(rng.usize(..bytes.len()));
 }
 
 impl Undamaged {
