@@ -39,8 +39,8 @@ use std::task::Waker;
 use lockspan_park::fork::{Process, WipedWord};
 use lockspan_protocol::cache::{Config, Input, Output, WantRefusal};
 use lockspan_protocol::{
-    AcquireRefusal, GroupSet, LockCache, Owner, Record as Name, ServerId, SessionId, Tick, ToNode,
-    ToServer,
+    AcquireRefusal, GroupSet, LockCache, Owner, Record as Name, ServerId, SessionId,
+    SessionRefusal, Tick, ToNode, ToServer,
 };
 use lockspan_thread::gate::Pass;
 use lockspan_wire::Event;
@@ -383,6 +383,11 @@ impl Node {
                 self.count_heard(core, &message);
                 self.step(core, Input::Message { server: SERVER, session, message }, wakes);
                 self.work_off(core, wakes);
+            }
+            // The session has ended before this node heard that it was open. That is no reason to
+            // refuse anything: the node opens another one.
+            Event::NotOpened(SessionRefusal::Unknown) => {
+                self.hear_one(core, session, Event::Node(ToNode::NoSession), wakes);
             }
             Event::NotOpened(why) if core.cache.sessions().any(|(_, ours)| ours == session) => {
                 self.refuse_all(core, &LockError::NoSession(Box::new(why)), wakes);

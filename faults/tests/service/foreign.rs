@@ -1,4 +1,4 @@
-//! F39 to F43: other connections that name a session: with its public id, which every list shows,
+//! F39 to F43, F59: other connections that name a session: with its public id, which every list shows,
 //! and with its secret number, which only its owner knows; and what a server shows that recovers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -122,6 +122,31 @@ async fn service_f41_a_release_by_another_connection_is_told_to_the_holder_at_on
     let token = guard.token();
     drop(guard);
     assert!(write(&holder, "x:1").await.token() > token, "the session lives");
+}
+
+/// The answer to an open is lost, and another connection closes the session meanwhile. The node has
+/// nothing to lose yet: whoever waits there goes on waiting, in another session.
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f59_a_close_before_the_node_heard_that_it_is_open_refuses_nothing() {
+    let stage = stage().await;
+    let (locks, proxy, _) = node(&stage).await;
+    let unheard: Arc<Mutex<Option<SessionId>>> = Arc::default();
+    let lost = Arc::clone(&unheard);
+    proxy.set_rule(move |message| match message {
+        // That the session is closed is lost as well: the node learns it from the next open.
+        Message::Down(session, Event::Node(ToNode::Opened { .. } | ToNode::NoSession)) => {
+            let is_first = *lost.lock().unwrap().get_or_insert(session) == session;
+            if is_first { Fate::Lose } else { Fate::Pass }
+        }
+        _ => Fate::Pass,
+    });
+    let waiting = waits(&locks, "x:1");
+    until("a session is open", || unheard.lock().unwrap().is_some()).await;
+    let SessionId(secret) = unheard.lock().unwrap().expect("it was just there");
+    let mut other = Other::connect(&stage).await;
+    assert_eq!(other.ask(&format!("LS.CLOSE {secret}")).await, Value::OK);
+    let held = soon("it is granted in another session", waiting).await;
+    assert!(held.expect("nothing is refused").is_valid());
 }
 
 /// Every command that uses a session, with this word for it.

@@ -117,17 +117,34 @@ impl LockCache {
         if self.links.0.contains_key(&server) {
             return;
         }
-        let link = Link {
-            session: self.next_session,
-            is_open: false,
-            until: lease_end(&self.config, now, now),
-            due: now,
-            number: 0,
-            unanswered: [(0, now)].into(),
-        };
-        self.next_session = SessionId(self.next_session.0.wrapping_add(1));
+        let link = self.new_link(now, now);
         self.links.0.insert(server, link);
         self.keep(now, server, out);
+    }
+
+    /// The session that is being opened has ended on the server already: the open was carried out,
+    /// its answer was lost, and then the lease ended or another connection closed the session. The
+    /// next open is for a new session. It is sent when the old one would have been sent again, so
+    /// that a server that refuses every session is not asked without a pause.
+    pub(super) fn open_another(&mut self, now: Tick, server: ServerId) {
+        let Some(due) = self.links.get(server).map(|link| link.due) else { return };
+        let link = self.new_link(now, due);
+        self.links.0.insert(server, link);
+    }
+
+    /// A session that is to be opened, at `due` or as soon as the way to the server is open again.
+    /// Its lease counts from now, since the open is not sent earlier.
+    fn new_link(&mut self, now: Tick, due: Tick) -> Link {
+        let session = self.next_session;
+        self.next_session = SessionId(session.0.wrapping_add(1));
+        Link {
+            session,
+            is_open: false,
+            until: lease_end(&self.config, now, now),
+            due,
+            number: 0,
+            unanswered: [(0, now)].into(),
+        }
     }
 
     /// Sends the open again, or a keep-alive.

@@ -406,10 +406,11 @@ impl LockCache {
         let Some(link) = self.links.get(server).filter(|link| link.session == session) else {
             return;
         };
-        if !link.is_open && !matches!(message, ToNode::Opened { .. }) {
+        if !link.is_open && !matches!(message, ToNode::Opened { .. } | ToNode::NoSession) {
             return;
         }
         match message {
+            ToNode::NoSession if !link.is_open => self.open_another(now, server),
             ToNode::Opened { terms } => self.opened(now, server, &terms, out),
             ToNode::Alive { number } => self.alive(now, server, number, out),
             ToNode::NoSession => self.sessions_lost(now, &[server], out),

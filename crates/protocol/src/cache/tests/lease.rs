@@ -135,6 +135,27 @@ fn an_open_that_was_not_answered_for_a_lease_is_followed_by_another_session() {
     run(&mut cache, &[(8100, opened(1, 100, 1), "1/101 open"), (8200, opened(1, 100, 1), "")]);
 }
 
+/// The open is carried out, its answer is lost, and the session ends on the server: by its lease, or
+/// because another connection closes it.
+#[test]
+fn service_f59_a_session_that_ended_before_its_node_heard_of_it_is_followed_by_another() {
+    let mut cache = LockCache::new(config());
+    run(&mut cache, &[(0, route(1), ""), (0, want("x", Write), "1/100 open")]);
+    let again = |session| format!("locate {}\n 1/{session} open", record("x").group().0);
+    run(
+        &mut cache,
+        &[
+            (500, Input::Tick, &again(100)),
+            // The server has ended session 100: the next open, when it is due, is for another one.
+            (600, from(1, 100, ToNode::NoSession), ""),
+            (600, from(1, 100, ToNode::NoSession), ""),
+            (700, opened(1, 100, 1), ""),
+            (1000, Input::Tick, &again(101)),
+            (1100, opened(1, 101, 1), "lease 1 8700\n 1/101 acquire x write #1 in 1"),
+        ],
+    );
+}
+
 /// A refused open is not answered in the protocol: to the node it is as if it were lost.
 #[test]
 fn an_open_that_is_refused_is_tried_again_and_again_and_who_waits_goes_on_waiting() {
@@ -155,9 +176,6 @@ fn an_open_that_is_refused_is_tried_again_and_again_and_who_waits_goes_on_waitin
     }
     let sessions = ["1/100 open", "1/101 open", "1/102 open"];
     assert!(sessions.iter().all(|it| opens.iter().any(|(_, open)| open == it)), "{opens:?}");
-    // That the session is unknown says nothing either, as long as it is not open.
-    run(&mut cache, &[(at, from(1, 102, ToNode::NoSession), "")]);
-    assert_eq!((cache.len(), cache.lease_until(ServerId(1))), (1, None));
     // The server has room at last: the lease counts from the first sending, as ever.
     let first = opens.iter().find(|(_, open)| open == "1/102 open").unwrap().0;
     let lets_in = format!("lease 1 {}\n 1/102 acquire x write #1 in 1", first + 8100);
