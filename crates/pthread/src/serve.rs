@@ -65,7 +65,7 @@ pub(crate) unsafe fn init(at: *mut CLock, attr: *const CAttr) -> c_int {
     if !(0..=LAST_KIND).contains(&kind) || !(shared || pshared == libc::PTHREAD_PROCESS_PRIVATE) {
         return EINVAL;
     }
-    held::forget(at.addr());
+    held::forget_all(at.addr());
     // SAFETY: not null and aligned; unused by the caller's word.
     unsafe { CLock::init(at, kind, shared) };
     0
@@ -83,14 +83,14 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
     if !errno::keep(|| unsafe { core.retire() }) {
         return EBUSY;
     }
-    held::forget(at.addr());
+    held::forget_all(at.addr());
     // SAFETY: live, and nobody uses it: `retire` has just said so.
     unsafe { CLock::bury(at) };
     0
 }
 
-/// `pthread_rwlock_rdlock`. The usual case in a few instructions: a private lock that can be had at
-/// once.
+/// `pthread_rwlock_rdlock`. The usual case in a few instructions: a private lock that is free, so
+/// this thread does not hold it either.
 ///
 /// # Safety
 ///
@@ -99,31 +99,11 @@ pub(crate) unsafe fn destroy(at: *mut CLock) -> c_int {
 pub(crate) unsafe fn read_at_once_or_wait(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(first) = held::first()
+        && held::has_room()
         // SAFETY: live by the caller's word.
         && unsafe { &*lock }.try_lock_shared_alone()
     {
-        first.add(at.addr(), Mode::Read(1));
-        return 0;
-    }
-    // SAFETY: by the caller's word.
-    unsafe { read_beside_others(at) }
-}
-
-/// By a thread that may hold other locks.
-///
-/// # Safety
-///
-/// As of [`read_at_once_or_wait`].
-#[inline(never)]
-unsafe fn read_beside_others(at: *const CLock) -> c_int {
-    // SAFETY: by the caller's word.
-    if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(spot) = held::spot_for(at.addr())
-        // SAFETY: live by the caller's word.
-        && unsafe { &*lock }.try_lock_shared_alone()
-    {
-        spot.add(Mode::Read(1));
+        held::add(at.addr(), Mode::Read(1), false);
         return 0;
     }
     // SAFETY: by the caller's word.
@@ -139,31 +119,11 @@ unsafe fn read_beside_others(at: *const CLock) -> c_int {
 pub(crate) unsafe fn write_at_once_or_wait(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(first) = held::first()
+        && held::has_room()
         // SAFETY: live by the caller's word.
         && unsafe { &*lock }.try_lock_exclusive_alone()
     {
-        first.add(at.addr(), Mode::Write);
-        return 0;
-    }
-    // SAFETY: by the caller's word.
-    unsafe { write_beside_others(at) }
-}
-
-/// By a thread that may hold other locks.
-///
-/// # Safety
-///
-/// As of [`write_at_once_or_wait`].
-#[inline(never)]
-unsafe fn write_beside_others(at: *const CLock) -> c_int {
-    // SAFETY: by the caller's word.
-    if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some(spot) = held::spot_for(at.addr())
-        // SAFETY: live by the caller's word.
-        && unsafe { &*lock }.try_lock_exclusive_alone()
-    {
-        spot.add(Mode::Write);
+        held::add(at.addr(), Mode::Write, false);
         return 0;
     }
     // SAFETY: by the caller's word.
@@ -261,8 +221,8 @@ unsafe fn write_core(lock: usize, core: Core, wait: Wait) -> c_int {
     0
 }
 
-/// `pthread_rwlock_unlock`. The usual case in a few instructions: a private lock that nobody waits
-/// for.
+/// `pthread_rwlock_unlock`. The usual case in a few instructions: the private lock that this thread
+/// took last, and that nobody waits for.
 ///
 /// # Safety
 ///
@@ -271,31 +231,31 @@ unsafe fn write_core(lock: usize, core: Core, wait: Wait) -> c_int {
 pub(crate) unsafe fn unlock(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some((first, mode)) = held::first_of(at.addr())
+        && let Some((top, mode)) = held::top_of(at.addr())
         // SAFETY: live by the caller's word, and this thread holds it in this mode.
         && unsafe { leave_at_once(lock, mode) }
     {
-        first.forget();
+        held::forget_top(top);
         return 0;
     }
     // SAFETY: by the caller's word.
-    unsafe { unlock_beside_others(at) }
+    unsafe { unlock_earlier(at) }
 }
 
-/// By a thread that may hold other locks.
+/// Of a lock that this thread took before others that it holds still, as in hand-over-hand locking.
 ///
 /// # Safety
 ///
 /// As of [`unlock`].
 #[inline(never)]
-unsafe fn unlock_beside_others(at: *const CLock) -> c_int {
+unsafe fn unlock_earlier(at: *const CLock) -> c_int {
     // SAFETY: by the caller's word.
     if let Some(lock) = unsafe { CLock::private(at) }
-        && let Some((spot, mode)) = held::spot_of(at.addr())
+        && let Some((position, mode)) = held::recent_of(at.addr())
         // SAFETY: live by the caller's word, and this thread holds it in this mode.
         && unsafe { leave_at_once(lock, mode) }
     {
-        spot.forget();
+        held::forget_recent(position, at.addr());
         return 0;
     }
     // SAFETY: by the caller's word.

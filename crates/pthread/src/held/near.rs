@@ -1,4 +1,4 @@
-//! The calling thread's table, in static thread-local storage.
+//! The calling thread's holds, in static thread-local storage.
 //!
 //! A shared library finds its thread-local variables through a call into the dynamic linker, which
 //! costs a third of an uncontended lock call. This library is loaded with the program, so its
@@ -7,13 +7,13 @@
 //! library later, by `dlopen`, needs a kilobyte of the static room that the C library keeps for
 //! this, or is told so by `dlopen`.
 
-use super::Table;
+use super::Holds;
 
 #[cfg(not(any(test, miri)))]
 mod initial_exec {
     use std::arch::{asm, global_asm};
 
-    use super::Table;
+    use super::Holds;
 
     global_asm!(
         ".pushsection .tbss.lockspan_held,\"awT\",@nobits",
@@ -25,14 +25,14 @@ mod initial_exec {
         "lockspan_held:",
         ".zero {size}",
         ".popsection",
-        size = const size_of::<Table>(),
-        align = const align_of::<Table>(),
+        size = const size_of::<Holds>(),
+        align = const align_of::<Holds>(),
     );
 
-    /// Does something with the calling thread's table.
+    /// Does something with the calling thread's holds.
     #[inline(always)]
-    pub(crate) fn with<R>(act: impl FnOnce(&Table) -> R) -> R {
-        let table: *const Table;
+    pub(crate) fn with<R>(act: impl FnOnce(&Holds) -> R) -> R {
+        let holds: *const Holds;
         // SAFETY:
         // - memory: reads the distance from the global offset table, which does not change, and the
         //   thread pointer;
@@ -43,15 +43,15 @@ mod initial_exec {
         // - control: falls through.
         unsafe {
             asm!(
-                "mov {table}, qword ptr fs:[0]", // table = thread pointer
-                "add {table}, qword ptr [rip + lockspan_held@GOTTPOFF]", // table += distance
-                table = out(reg) table,
+                "mov {holds}, qword ptr fs:[0]", // holds = thread pointer
+                "add {holds}, qword ptr [rip + lockspan_held@GOTTPOFF]", // holds += distance
+                holds = out(reg) holds,
                 options(pure, readonly, nostack),
             );
         }
         // SAFETY: the variable has this size and alignment, is zero in a new thread, which is a
-        // valid `Table`, lives as long as the thread, and no other thread refers to it.
-        act(unsafe { &*table })
+        // valid `Holds`, lives as long as the thread, and no other thread refers to it.
+        act(unsafe { &*holds })
     }
 }
 
@@ -60,11 +60,11 @@ pub(super) use initial_exec::with;
 
 #[cfg(any(test, miri))]
 thread_local! {
-    static TABLE: Table = const { Table::new() };
+    static HOLDS: Holds = const { Holds::new() };
 }
 
-/// Does something with the calling thread's table.
+/// Does something with the calling thread's holds.
 #[cfg(any(test, miri))]
-pub(super) fn with<R>(act: impl FnOnce(&Table) -> R) -> R {
-    TABLE.with(act)
+pub(super) fn with<R>(act: impl FnOnce(&Holds) -> R) -> R {
+    HOLDS.with(act)
 }
