@@ -3,10 +3,11 @@
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::args::Args;
 use crate::command::Cmd;
+use crate::preload;
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -19,6 +20,11 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let filter = args.at_most_one()?;
     std::env::set_current_dir(&workspace.root)?;
 
+    if filter.as_deref() == Some("preload") {
+        ensure!(record.is_none(), "bench preload prints its results and records none");
+        preload::compare(workspace, false)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(program) = PROGRAMS.into_iter().find(|name| filter.as_deref() == Some(name)) {
         let mut command = Cmd::new("cargo run --release -p lockspan-benches --bin");
         command = command.args([program, "--"]);

@@ -8,6 +8,7 @@ mod faults;
 mod fuzz;
 mod models;
 mod package;
+mod preload;
 mod search;
 mod table;
 mod test;
@@ -42,6 +43,7 @@ cargo xtask <command>
   bench [FILTER]       compare with other locks; on a quiet machine
   bench progressive    compare the progressive locks instead
   bench revocable      measure the revocable locks and the data of each processor instead
+  bench preload        compare the preload library with glibc's locks instead
       --record NAME    keep the results in benches/results/<date>-NAME
                        (results-progressive/<date>-NAME.md, results-revocable/<date>-NAME.md)
       --readme         copy the newest recorded table into README.md

@@ -11,6 +11,7 @@ use super::{Done, Step, tools};
 use crate::command::Cmd;
 use crate::models::{self, Kind, LOOM, Report, SHUTTLE, Suite, Verdict};
 use crate::package;
+use crate::preload;
 use crate::tidy;
 use crate::workspace::Workspace;
 
@@ -283,6 +284,7 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
     Cmd::new("cargo run -p lockspan-benches -- --smoke --out")
         .arg(workspace.target.join("bench-smoke"))
         .run()?;
+    preload::compare(workspace, true)?;
     Cmd::new("cargo run -p lockspan-benches --bin protocol -- --smoke").run()?;
     Cmd::new("cargo run -p lockspan-benches --bin progressive -- --smoke").run()?;
     Cmd::new("cargo run -p lockspan-benches --bin revocable -- --smoke").run()?;

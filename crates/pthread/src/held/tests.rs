@@ -46,7 +46,13 @@ fn whatever_is_taken_and_left_the_table_says_what_is_held() {
                     assert_eq!(mode, how);
                     forget_top(top);
                 }
-                _ => forget(lock),
+                _ => match recent_of(lock) {
+                    Some((at, mode)) if short => {
+                        assert_eq!(mode, how);
+                        forget_recent(at, lock);
+                    }
+                    _ => forget(lock),
+                },
             }
         } else {
             assert!((short && has_room()) || reserve());
@@ -96,6 +102,17 @@ fn pthread_p2_a_signal_handler_that_takes_locks_leaves_nothing_behind() {
             }
             forget_top(top);
             assert_eq!(mode(500), None);
+            // The same for a lock that was taken before others.
+            take(500, Mode::Write);
+            take(501, Mode::Write);
+            let (position, _) = recent_of(500).expect("one of the last two");
+            handler(own);
+            if own == 3 {
+                forget(500);
+            }
+            forget_recent(position, 500);
+            assert_eq!((mode(500), mode(501)), (None, Some(Mode::Write)));
+            forget(501);
             for lock in 1..=held {
                 assert_eq!(mode(lock), Some(Mode::Write), "{held} held, {own} by a handler");
                 forget(lock);
@@ -120,6 +137,19 @@ fn after_a_fork_only_private_locks_are_held() {
     take(3, Mode::Read(1));
     assert!(forget_shared(), "one was");
     assert_eq!(mode(3), None);
+}
+
+#[test]
+fn holds_of_earlier_locks_at_an_address_are_struck_out_with_the_last() {
+    take(7, Mode::Write);
+    for lock in 8..40 {
+        take(lock, Mode::Write);
+    }
+    // The memory of lock 7 went without an unlock, and another lock lies there now.
+    take(7, Mode::Read(1));
+    forget_all(7);
+    assert_eq!(mode(7), None);
+    (8..40).for_each(forget);
 }
 
 #[test]
