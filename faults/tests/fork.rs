@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -60,7 +61,10 @@ impl Services {
 
 /// Has a process tell a story. What it printed is returned when all processes of it have ended.
 async fn tell(story: &str, url: &str, way: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_forker"));
+    told_by(&mut Command::new(env!("CARGO_BIN_EXE_forker")), story, url, way).await
+}
+
+async fn told_by(command: &mut Command, story: &str, url: &str, way: &str) -> String {
     command.args([story, url, way, &std::process::id().to_string()]);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let told = timeout(PATIENCE, command.output()).await;
@@ -69,6 +73,52 @@ async fn tell(story: &str, url: &str, way: &str) -> String {
     let why = String::from_utf8_lossy(&told.stderr);
     assert!(told.status.success(), "{story} {url} {way}: {}: {why}", told.status);
     String::from_utf8_lossy(&told.stdout).into_owned()
+}
+
+/// A user database with a home for the user who runs the test, so that `local:` is not theirs. The
+/// service that is started there ends with this.
+struct Local {
+    home: tempfile::TempDir,
+}
+
+impl Local {
+    fn new() -> Self {
+        let home = tempfile::tempdir().expect("a folder");
+        let user = rustix::process::geteuid().as_raw();
+        let entry = format!("me:x:{user}:{user}::{}:/bin/sh\n", home.path().display());
+        std::fs::write(home.path().join("passwd"), entry).expect("a user database");
+        Self { home }
+    }
+
+    async fn tell(&self, story: &str, way: &str) -> String {
+        let forker = Path::new(env!("CARGO_BIN_EXE_forker"));
+        let binary = forker.with_file_name("lockspan");
+        assert!(binary.exists(), "the service is a program: `cargo build -p lockspan-cli` first");
+        let mut command = Command::new(forker);
+        command.env("LOCKSPAN_TEST_PASSWD", self.home.path().join("passwd"));
+        command.env("LOCKSPAN_BIN", binary).env("LOCKSPAN_HTTP", "none");
+        command.env_remove("XDG_RUNTIME_DIR").env_remove("XDG_STATE_HOME");
+        told_by(&mut command, story, "local:", way).await
+    }
+
+    /// The process that serves, if there is one.
+    fn service(&self) -> Option<rustix::process::Pid> {
+        let above = self.home.path().join(".local/state/lockspan");
+        let places = std::fs::read_dir(above).ok()?.filter_map(Result::ok);
+        places.map(|place| place.path().join("lock.sock")).find_map(|socket| {
+            let stream = std::os::unix::net::UnixStream::connect(socket).ok()?;
+            rustix::net::sockopt::socket_peercred(&stream).ok().map(|peer| peer.pid)
+        })
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if let Some(service) = self.service() {
+            // If it has just ended by itself, there is nothing left to end.
+            let _ = rustix::process::kill_process(service, rustix::process::Signal::KILL);
+        }
+    }
 }
 
 const WAYS: [&str; 3] = ["threads", "tasks", "current"];
@@ -151,4 +201,20 @@ async fn service_f27_a_daemon_is_told_that_its_locks_went_with_its_parent() {
 async fn service_f27_a_command_inherits_no_descriptor() {
     Services::start().await.tell("spawns", &["threads", "tasks"]).await;
     tell("spawns", "memory:", "threads").await;
+}
+
+/// The service of `local:` is started on demand, by the parent.
+#[tokio::test]
+async fn service_f22_to_f27_hold_for_the_local_service_of_a_user() {
+    let local = Local::new();
+    for story in ["cached", "dropped", "connects", "futures", "spawns"] {
+        for way in ["threads", "tasks"] {
+            local.tell(story, way).await;
+        }
+    }
+    for story in ["cloned", "connecting", "storm"] {
+        local.tell(story, "threads").await;
+    }
+    assert_eq!(local.tell("daemon", "threads").await, "ok\n");
+    assert!(local.service().is_some(), "it was this user's own service");
 }
