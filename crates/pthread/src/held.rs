@@ -6,12 +6,12 @@
 //!
 //! | part | what it has | cost |
 //! |---|---|---|
-//! | [`recent`] | the last 8 to 16 locks that the thread took, in that order | a push or a pop at its end |
+//! | [`recent`] | the last 8 to 16 locks that the thread took, in order | a push or a pop |
 //! | [`table`] | older holds, in a hash table by the lock's address | one short search |
 //!
-//! Nearly all programs release the lock that they took last, so nearly all calls push or pop: a lock
-//! call costs the same however many locks the thread holds. When the 16 places of `recent` are in
-//! use, the older half moves to the table at once. A lock that is found free is not held by this
+//! Nearly all programs release the lock that they took last, so nearly all calls push or pop: a
+//! lock call costs the same however many locks the thread holds. When the 16 places of `recent` are
+//! in use, the older half moves to the table at once. A lock that is found free is not held by this
 //! thread, so taking a free lock needs no search.
 //!
 //! **Invariant:** a hold is in one place, of `recent` or of the table.
@@ -20,10 +20,10 @@
 //! come to lie there. The old hold is then found and struck out by `init`, `destroy`, or the first
 //! call that asks for it and sees that nobody holds the lock.
 //!
-//! Both parts lie in the thread's static storage ([`near`]), larger tables in pages from the kernel:
-//! never in the heap, as the program's `malloc` may use read-write locks of its own. The pages go
-//! back when the table is empty, so a thread that ends properly leaves none and needs no destructor;
-//! one that ends with many locks held leaks them along with the locks.
+//! Both parts lie in the thread's static storage ([`near`]), larger tables in pages from the
+//! kernel: never in the heap, as the program's `malloc` may use read-write locks of its own. The
+//! pages go back when the table is empty, so a thread that ends properly leaves none and needs no
+//! destructor; one that ends with many locks held leaks them along with the locks.
 //!
 //! A lock is known by its address: one that is mapped twice is two locks here. After `fork` the
 //! child has the forking thread's holds, which is right for its copies of private locks;

@@ -1,5 +1,6 @@
-//! F39 to F43, F59: other connections that name a session: with its public id, which every list shows,
-//! and with its secret number, which only its owner knows; and what a server shows that recovers.
+//! F39 to F43, F59: other connections that name a session: with its public id, which every list
+//! shows, and with its secret number, which only its owner knows; and what a server shows that
+//! recovers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

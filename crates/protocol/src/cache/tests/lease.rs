@@ -135,8 +135,8 @@ fn an_open_that_was_not_answered_for_a_lease_is_followed_by_another_session() {
     run(&mut cache, &[(8100, opened(1, 100, 1), "1/101 open"), (8200, opened(1, 100, 1), "")]);
 }
 
-/// The open is carried out, its answer is lost, and the session ends on the server: by its lease, or
-/// because another connection closes it.
+/// The open is carried out, its answer is lost, and the session ends on the server: by its lease,
+/// or because another connection closes it.
 #[test]
 fn service_f59_a_session_that_ended_before_its_node_heard_of_it_is_followed_by_another() {
     let mut cache = LockCache::new(config());
