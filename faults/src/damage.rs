@@ -26,7 +26,7 @@ pub fn damage(data: &Path, how: impl FnOnce(&mut Vec<u8>)) -> io::Result<Undamag
 }
 
 /// Changes one bit.
-pub fn flip(bytes: &mut Vec<u8>, rng: &mut Rng) {
+pub fn flip(bytes: &mut [u8], rng: &mut Rng) {
     let at = rng.usize(..bytes.len());
     bytes[at] ^= 1 << rng.u32(..8);
 }

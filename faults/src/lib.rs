@@ -9,6 +9,7 @@
 //! | the failures of `docs/failures.md` by number | `tests/service/` |
 //! | processes that fork (`src/bin/forker`) | `tests/fork.rs` |
 //! | processes killed, stopped and cut off at random, and a judge | `faults run`, [`run`] |
+//! | clients that misbehave, and what others notice | `faults abuse`, [`abuse`], `tests/abuse.rs` |
 //!
 //! ```text
 //! cargo run --release -p lockspan-faults -- run --seconds 60 --nodes 4 --seed 7
@@ -27,6 +28,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod abuse;
 pub mod check;
 pub mod clock;
 pub mod damage;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use lockspan_faults::run::{self, Plan};
-use lockspan_faults::{damage, hoard, process, puppet, supervised, worker};
+use lockspan_faults::{abuse, damage, hoard, process, puppet, supervised, worker};
 use lockspan_server::{Config, Data, Server, StartError};
 
 const HELP: &str = "\
@@ -20,6 +20,11 @@ Breaks the running lock service: kills, stops and cuts off real processes.
       a server and K nodes under load and faults, and a verdict (default 60, 4, drawn); one more
       node has N idle records in its cache (default 50000). `lockspan run` takes part if the
       program lockspan is beside this one.
+
+  faults abuse [--seconds N] [--only KIND] [--without-redis true]
+      clients that misbehave against `lockspan serve`, each for N seconds (default 5), and what a
+      client beside them notices; on redis-server too where the same misuse exists there. The
+      program lockspan has to be beside this one.
 
 What it starts:
   faults serve  --data DIR --listen ADDR [--longest MS]
@@ -70,6 +75,21 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
             let report = run::run(plan).await?;
             println!("{report}");
             return Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        "abuse" => {
+            let seconds = args.optional("--seconds")?.unwrap_or(5);
+            let only: Option<String> = args.optional("--only")?;
+            let with_redis = !args.optional("--without-redis")?.unwrap_or(false);
+            args.end()?;
+            let mut kinds = abuse::Kind::ALL.to_vec();
+            kinds.retain(|kind| only.as_deref().is_none_or(|only| only == kind.name()));
+            let all = abuse::Kind::ALL.map(abuse::Kind::name).join(", ");
+            ensure!(!kinds.is_empty(), "--only takes one of {all}");
+            let binary = std::env::current_exe()?.with_file_name("lockspan");
+            ensure!(binary.exists(), "{} is missing: build it first", binary.display());
+            let (time, size) = (Duration::from_secs(seconds), abuse::Size(1));
+            let plan = abuse::Plan { binary, time, kinds, with_redis, size };
+            println!("{}", abuse::run(plan).await?);
         }
         "serve" => {
             let data = Data::Dir(args.needed("--data")?);

@@ -511,8 +511,12 @@ impl Run {
             Fault::DamageData | Fault::CutData => {
                 self.server.take().context("the server is gone")?.process.kill().await?;
                 let data = self.folder.path().join("data");
-                let how = if fault == Fault::CutData { damage::cut } else { damage::flip };
-                self.undamaged = Some(damage::damage(&data, |bytes| how(bytes, &mut self.rng))?);
+                let rng = &mut self.rng;
+                let undamaged = damage::damage(&data, |bytes| match fault {
+                    Fault::CutData => damage::cut(bytes, rng),
+                    _ => damage::flip(bytes, rng),
+                })?;
+                self.undamaged = Some(undamaged);
                 (End::StartServer, some / 4)
             }
             Fault::UndrivenRuntime => {

@@ -37,6 +37,9 @@ cargo xtask <command>
       --minutes M      for so long (default 3)
       --nodes K        so many nodes (default 4)
       --seed S         with these choices
+  abuse                misuse a real server, and say what an innocent client notices; on Redis too
+      --seconds N      each misuse for so long (default 5)
+      --only KIND      one of them
   fuzz                 send nonsense to the decoder and to a server that runs
       --seeds N        so many streams (default 20000)
       --first S        beginning with this seed
@@ -76,6 +79,7 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "weaken" => weaken::main(&Workspace::find()?, args),
         "search" => search::main(&Workspace::find()?, args),
         "faults" => faults::main(&Workspace::find()?, args),
+        "abuse" => faults::abuse(&Workspace::find()?, args),
         "fuzz" => fuzz::main(&Workspace::find()?, args),
         "package" => package::main(&Workspace::find()?, args),
         "bench" => bench::main(&Workspace::find()?, args),
