@@ -2,8 +2,8 @@
 //!
 //! Each [`Kind`] of misuse is made for some seconds against a server of its own, a `lockspan serve`
 //! with users and a page. Where the same misuse exists on Redis, it is made there too, in the same
-//! run. A client that does nothing wrong locks and unlocks all the time, before and during it, and a
-//! health check asks the page. The report has its latencies and the server's memory.
+//! run. A client that does nothing wrong locks and unlocks all the time, before and during it, and
+//! a health check asks the page. The report has its latencies and the server's memory.
 //!
 //! ```text
 //! cargo xtask abuse
