@@ -165,8 +165,14 @@ async fn service_f24_a_child_connects_anew() {
 
 #[tokio::test]
 async fn service_f24_also_if_other_threads_were_connecting() {
-    Services::start().await.tell("connecting", &["threads"]).await;
+    let services = Services::start().await;
+    services.tell("connecting", &["threads"]).await;
     tell("connecting", "memory:", "threads").await;
+    // What a process makes with its first connection it makes once: more processes see more of it.
+    let socket = services.urls.last().expect("a socket file");
+    for _ in 0..20 {
+        tell("connecting", socket, "threads").await;
+    }
 }
 
 #[tokio::test]

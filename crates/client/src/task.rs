@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use lockspan_park::fork::{BoundFuture, ProcessLocal};
+use lockspan_park::fork::{self, BoundFuture, ProcessLocal};
 use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
@@ -62,8 +62,11 @@ impl Drop for Background {
 pub(crate) fn background() -> io::Result<Handle> {
     static RUNTIME: ProcessLocal<Background> = ProcessLocal::new();
     let background = RUNTIME.get_or_try_init(|| {
-        let mut builder = Builder::new_multi_thread();
-        let runtime = builder.worker_threads(1).thread_name("lockspan").enable_all().build()?;
+        // The first runtime of a process makes tables that all later ones wait for, in a child too.
+        let runtime = fork::without_forks(|| {
+            let mut builder = Builder::new_multi_thread();
+            builder.worker_threads(1).thread_name("lockspan").enable_all().build()
+        })?;
         io::Result::Ok(Background { handle: runtime.handle().clone(), runtime: Some(runtime) })
     })?;
     Ok(background.handle.clone())

@@ -12,6 +12,8 @@
 //! | [`BoundFuture`] | its future is neither polled nor dropped |
 //! | [`ProcessLocal`] | empty again: it is made anew at the next use |
 //!
+//! [`without_forks`] keeps forks waiting while a thread makes something that a child needs whole.
+//!
 //! # How a child is noticed
 //!
 //! By pages that the kernel replaces by zeros in every child (`MADV_WIPEONFORK`, Linux 4.14). That
@@ -25,11 +27,14 @@
 //!
 //! # Invariants
 //!
-//! - **I1** Nothing here waits for another thread: it may not be in this process. All lists grow by
-//!   compare-and-swap, and two threads that make the same thing at once both go on with the first.
+//! - **I1** Nothing here waits for another thread, which may not be in this process; only a fork
+//!   waits, before it is made. All lists grow by compare-and-swap, and two threads that make the
+//!   same thing at once both go on with the first.
 //! - **I2** A page is never given back, so a pointer into one is good for ever, in children too.
 //! - **I3** The generation of a child is higher than those of all its ancestors that had asked for
 //!   theirs before the fork. Two children of one process may have the same: they share no memory.
+
+mod hold_off;
 
 use std::fmt;
 use std::future::Future;
@@ -40,6 +45,8 @@ use std::ptr;
 use std::task::{Context, Poll};
 
 use crate::sync::machine::{AtomicPtr, AtomicU64, Ordering};
+
+pub use hold_off::without_forks;
 
 /// Words of a page that are given out. Each has a cache line: many threads read one that seldom
 /// changes, and must not meet the stores to another.

@@ -230,8 +230,9 @@ fn start() -> Result<Child, ConnectError> {
     // In a group of its own: a signal from our terminal is not meant for it. And nobody should find
     // a disk busy because we were started there.
     command.stderr(log_file).process_group(0).current_dir("/");
-    // The runtime takes note of its end, whenever that is.
-    tokio::process::Command::from(command).spawn().map_err(|why| {
+    // The runtime takes note of its end, whenever that is. What it needs for that is made once.
+    let spawn = || tokio::process::Command::from(command).spawn();
+    lockspan_park::fork::without_forks(spawn).map_err(|why| {
         error(format!(
             "this user's service does not run, and {} could not be started: {why}; \
              install the binary, or name it in {BINARY}",

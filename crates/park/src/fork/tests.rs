@@ -8,7 +8,7 @@ use super::*;
 
 /// Runs this in a child; true if it returned true there.
 #[cfg(all(unix, not(miri)))]
-fn in_a_child(look: impl FnOnce() -> bool) -> bool {
+pub(super) fn in_a_child(look: impl FnOnce() -> bool) -> bool {
     // SAFETY: the child only looks at memory, and ends.
     match unsafe { libc::fork() } {
         -1 => panic!("fork: {}", std::io::Error::last_os_error()),
