@@ -110,8 +110,6 @@ extern "C" fn in_child() {
 
 #[cfg(all(test, unix, not(miri)))]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize};
-
     use super::super::tests::in_a_child;
     use super::*;
 
@@ -119,12 +117,12 @@ mod tests {
     /// go inside itself.
     #[test]
     fn service_f24_no_child_is_made_while_a_thread_is_inside() {
-        static WITHIN: AtomicUsize = AtomicUsize::new(0);
-        static OVER: AtomicBool = AtomicBool::new(false);
+        static WITHIN: AtomicU32 = AtomicU32::new(0);
+        static OVER: AtomicU32 = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    while !OVER.load(Ordering::Relaxed) {
+                    while OVER.load(Ordering::Relaxed) == 0 {
                         without_forks(|| {
                             WITHIN.fetch_add(1, Ordering::Relaxed);
                             crate::nap(Duration::from_micros(300));
@@ -136,7 +134,7 @@ mod tests {
             }
             let look = || WITHIN.load(Ordering::Relaxed) == 0 && without_forks(|| true);
             let seen = (0..100).filter(|_| !in_a_child(look)).count();
-            OVER.store(true, Ordering::Relaxed);
+            OVER.store(1, Ordering::Relaxed);
             assert_eq!(seen, 0, "children were made while a thread was inside");
         });
     }
