@@ -19,6 +19,7 @@ use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
+use crate::own_runtime::OwnRuntime;
 use crate::seldom::Seldom;
 use crate::service::{PublicKey, Service, Work};
 use crate::stats::Stats;
@@ -55,7 +56,7 @@ struct Running {
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     socket_files: Mutex<Vec<SocketFile>>,
     /// The page; it is there until the end, and tells that the server stops.
-    page: Mutex<Option<JoinHandle<()>>>,
+    page: Mutex<Option<OwnRuntime>>,
     http: Option<SocketAddr>,
     stage: watch::Sender<Stage>,
 }
@@ -87,7 +88,7 @@ impl Server {
             listeners.push(listener);
             socket_files.extend(file);
         }
-        let door = http::bind(config.http).await?;
+        let door = http::bind(config.http)?;
         let (opened, storage, mut saved) = open_data(&config)?;
         if let Some(lost) = config.lost {
             let phantom = SessionId(draw()?);
@@ -148,7 +149,7 @@ impl Server {
             tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
         }
         if let Some(door) = door {
-            let page = tokio::spawn(door.run(Arc::clone(&shared), operators));
+            let page = door.open(Arc::clone(&shared), operators).map_err(StartError::Thread)?;
             *crate::lock(&server.running.page) = Some(page);
         }
         if shared.vigil.is_some() {
@@ -256,7 +257,8 @@ impl Running {
         let writer = self.end_writer();
         let _ = tokio::task::spawn_blocking(move || writer.map(thread::JoinHandle::join)).await;
         crate::lock(&self.socket_files).clear();
-        self.close_page();
+        let page = crate::lock(&self.page).take();
+        let _ = tokio::task::spawn_blocking(move || drop(page)).await;
         self.stage.send_replace(Stage::Stopped);
         tracing::debug!("stopped");
     }
@@ -271,14 +273,9 @@ impl Running {
             let _ = writer.join();
         }
         crate::lock(&self.socket_files).clear();
-        self.close_page();
+        let page = crate::lock(&self.page).take();
+        drop(page);
         self.stage.send_replace(Stage::Stopped);
-    }
-
-    fn close_page(&self) {
-        if let Some(page) = crate::lock(&self.page).take() {
-            page.abort();
-        }
     }
 
     fn abort_tasks(&self) {

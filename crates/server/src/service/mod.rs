@@ -189,6 +189,12 @@ impl Service {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Whether the server waits for clients to re-assert what they held before a restart. It takes
+    /// no lock.
+    pub(crate) fn is_recovering(&self) -> bool {
+        !self.is_ready() || self.recovers.load(Ordering::Acquire)
+    }
+
     /// Why nothing can be stored at the moment, if so.
     pub(crate) fn storage_trouble(&self) -> Option<String> {
         self.storage.trouble()

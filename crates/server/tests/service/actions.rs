@@ -13,10 +13,10 @@ use crate::http::{Answer, get, send, with_page};
 use crate::users::users;
 
 /// Somebody at a page.
-struct Operator<'a> {
+pub(crate) struct Operator<'a> {
     server: &'a Server,
-    cookie: String,
-    csrf: String,
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
 }
 
 impl<'a> Operator<'a> {
@@ -39,7 +39,7 @@ impl<'a> Operator<'a> {
         send(self.server, &format!("POST {path}"), &headers, &said.to_string()).await
     }
 
-    async fn log_in(server: &'a Server, password: &str) -> Self {
+    pub(crate) async fn log_in(server: &'a Server, password: &str) -> Self {
         Self::log_in_as(server, "operator", password).await
     }
 
@@ -61,7 +61,7 @@ fn why(answer: &Answer) -> String {
     answer.json()["error"].as_str().expect("a reason").to_owned()
 }
 
-async fn with_secret(dir: &tempfile::TempDir) -> (Server, String) {
+pub(crate) async fn with_secret(dir: &tempfile::TempDir) -> (Server, String) {
     let data = Data::Dir(dir.path().to_owned());
     let mut config = with_page(Config { data, ..fresh() });
     config.protocol.ttl_min = Duration::from_millis(100);
