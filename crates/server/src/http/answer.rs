@@ -93,7 +93,7 @@ async fn route(
         "/api/who" => Ok(as_json(StatusCode::OK, &actions::who(site, login.as_ref()))),
         "/api/view" => {
             look()?;
-            Ok(as_json(StatusCode::OK, &api::view(site, &query).await?))
+            Ok(as_json(StatusCode::OK, &api::view(site, &query, login.is_some()).await?))
         }
         "/api/samples" => {
             look()?;

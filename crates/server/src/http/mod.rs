@@ -95,8 +95,10 @@ pub(crate) struct Site {
     /// Of the runtime that serves the locks.
     pulse: Arc<Pulse>,
     streams: Arc<Streams>,
-    /// One search through all names at a time.
+    /// A turn for one search at a time.
     searches: Semaphore,
+    /// The same, for those who have logged in.
+    operator_searches: Semaphore,
 }
 
 /// A socket that listens, before anybody is let in.
@@ -149,6 +151,7 @@ impl Door {
             pulse: Pulse::start(),
             streams: Arc::default(),
             searches: Semaphore::new(1),
+            operator_searches: Semaphore::new(1),
         });
         let _inside = page.handle().enter();
         let listener = TcpListener::from_std(self.listener)?;

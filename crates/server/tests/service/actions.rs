@@ -346,3 +346,29 @@ async fn a_hundred_thousand_records_are_shown_in_parts() {
     );
     server.stop().await;
 }
+
+/// However few are asked for at a time, each record is found once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_finds_much_is_shown_in_parts() {
+    let server = start(with_page(fresh())).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "60000"]).await;
+    for number in 0..300 {
+        let name = format!("{}:{number}", ["item", "other"][number % 2]);
+        client.ask(&["LS.ACQUIRE", &session, &name, "R"]).await;
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut from = Some("0".to_owned());
+    while let Some(cursor) = from {
+        let ask = format!("/api/view?view=records&count=7&match=item:*&from={cursor}");
+        let part = get(&server, &ask).await.json();
+        let records = part["records"].as_array().expect("a list");
+        assert!(records.len() <= 7, "{part}");
+        for record in records {
+            assert!(seen.insert(record["record"].to_string()), "{record} is shown twice");
+        }
+        from = part["next"].as_str().map(str::to_owned);
+    }
+    assert_eq!(seen.len(), 150);
+    server.stop().await;
+}
