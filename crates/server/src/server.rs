@@ -100,6 +100,9 @@ impl Server {
         let limits = config.protocol.clone();
         let keys = (draw()?, public_key(&config)?);
         let mut service = Service::new(limits, config.shards, keys, storage, remembered);
+        if let Some(users) = &users {
+            users.divide(&service.datatypes);
+        }
         service.sessions_per_user = config.sessions_per_user;
         let service = Arc::new(service);
         let writer = match opened {

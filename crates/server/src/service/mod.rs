@@ -131,7 +131,7 @@ pub(crate) struct Service {
     pub(crate) sessions_per_user: usize,
     pub(crate) meters: Meters,
     /// By which tables count.
-    datatypes: Arc<Datatypes>,
+    pub(crate) datatypes: Arc<Datatypes>,
     /// The last waits that were refused because they closed a circle.
     circles: Mutex<VecDeque<Deadlock>>,
 }
