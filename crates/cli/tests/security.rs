@@ -143,7 +143,10 @@ fn listening_beyond_this_machine_needs_both_or_the_word() {
     insecure.line_with("INSECURE: 0.0.0.0:0 can be reached from other machines; whoever reaches");
     insecure.line_with("listening on");
     let both = [&tls[..], &users[..]].concat();
-    Process::start_with_log(&mut serve(&both)).line_with("listening on");
+    let mut secure = Process::start_with_log(&mut serve(&both));
+    secure
+        .line_with("server.pem: a certificate in it expires within 2 days; then clients refuse it");
+    secure.line_with("listening on");
 }
 
 #[test]

@@ -24,6 +24,7 @@
 //! | `net` | sockets, commands, replies |
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
+//! | `own_runtime` | threads apart from the lock service, for the page and for TLS handshakes |
 //! | `readable` | names for people |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
@@ -35,6 +36,7 @@ mod config;
 mod error;
 mod http;
 mod net;
+mod own_runtime;
 mod readable;
 mod seldom;
 mod server;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use lockspan_protocol::SessionId;
 use tokio::sync::watch;
@@ -16,9 +16,10 @@ use crate::error::StartError;
 use crate::http;
 use crate::net::Shared;
 use crate::net::attention::Vigil;
-use crate::net::listen::{self, SocketFile};
+use crate::net::listen::{self, SocketFile, Tls};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
+use crate::own_runtime::OwnRuntime;
 use crate::seldom::Seldom;
 use crate::service::{PublicKey, Service, Work};
 use crate::stats::Stats;
@@ -27,6 +28,9 @@ use crate::users::Users;
 
 /// Things that happened to records of which a server with a page remembers the last.
 const HAPPENINGS: usize = 32 << 10;
+
+/// The name of the threads that make TLS handshakes.
+const HANDSHAKES: &str = "lockspan-tls";
 
 /// The longest time before the first probe that the system takes.
 const KEEPALIVE_MAX: Duration = Duration::from_secs(9 * 3600);
@@ -55,7 +59,9 @@ struct Running {
     writer: Mutex<Option<thread::JoinHandle<()>>>,
     socket_files: Mutex<Vec<SocketFile>>,
     /// The page; it is there until the end, and tells that the server stops.
-    page: Mutex<Option<JoinHandle<()>>>,
+    page: Mutex<Option<OwnRuntime>>,
+    /// Where TLS handshakes are made.
+    handshakes: Mutex<Option<OwnRuntime>>,
     http: Option<SocketAddr>,
     stage: watch::Sender<Stage>,
 }
@@ -77,17 +83,22 @@ impl Server {
         check(&config)?;
         let tls = config.tls.as_ref().map(|files| files.load()).transpose();
         let tls = tls.map_err(StartError::Tls)?;
+        let handshakes = tls.as_ref().map(|_| OwnRuntime::start(HANDSHAKES, threads())).transpose();
+        let handshakes = handshakes.map_err(StartError::Thread)?;
+        let tls = tls.zip(handshakes.as_ref().map(|own| own.handle().clone()));
+        let tls = tls.map(|(config, own)| Tls::new(config, own));
         let users = config.users.as_deref().map(Users::load).transpose();
         let users = users.map_err(StartError::Users)?.map(Arc::new);
         check_reach(&config)?;
         warn_of_readers(&config);
+        warn_of_certificates(&config)?;
         let (mut listeners, mut socket_files) = (Vec::new(), Vec::new());
         for address in &config.listen {
             let (listener, file) = listen::bind(address, tls.as_ref(), config.socket).await?;
             listeners.push(listener);
             socket_files.extend(file);
         }
-        let door = http::bind(config.http).await?;
+        let door = http::bind(config.http)?;
         let (opened, storage, mut saved) = open_data(&config)?;
         if let Some(lost) = config.lost {
             let phantom = SessionId(draw()?);
@@ -99,6 +110,9 @@ impl Server {
         let limits = config.protocol.clone();
         let keys = (draw()?, public_key(&config)?);
         let mut service = Service::new(limits, config.shards, keys, storage, remembered);
+        if let Some(users) = &users {
+            users.divide(&service.datatypes);
+        }
         service.sessions_per_user = config.sessions_per_user;
         let service = Arc::new(service);
         let writer = match opened {
@@ -124,6 +138,7 @@ impl Server {
                 writer: Mutex::new(writer),
                 socket_files: Mutex::new(socket_files),
                 page: Mutex::default(),
+                handshakes: Mutex::new(handshakes),
                 http: door.as_ref().map(|door| door.at),
                 stage: watch::Sender::new(Stage::Running),
             }),
@@ -148,7 +163,7 @@ impl Server {
             tasks.push(tokio::spawn(listener.run(Arc::clone(&shared))));
         }
         if let Some(door) = door {
-            let page = tokio::spawn(door.run(Arc::clone(&shared), operators));
+            let page = door.open(Arc::clone(&shared), operators).map_err(StartError::Thread)?;
             *crate::lock(&server.running.page) = Some(page);
         }
         if shared.vigil.is_some() {
@@ -254,9 +269,15 @@ impl Running {
         shared.peers.list().iter().for_each(|peer| peer.outbox.close());
         // The writer may be in the middle of a commit.
         let writer = self.end_writer();
-        let _ = tokio::task::spawn_blocking(move || writer.map(thread::JoinHandle::join)).await;
+        let handshakes = crate::lock(&self.handshakes).take();
+        let _ = tokio::task::spawn_blocking(move || {
+            drop(handshakes);
+            writer.map(thread::JoinHandle::join)
+        })
+        .await;
         crate::lock(&self.socket_files).clear();
-        self.close_page();
+        let page = crate::lock(&self.page).take();
+        let _ = tokio::task::spawn_blocking(move || drop(page)).await;
         self.stage.send_replace(Stage::Stopped);
         tracing::debug!("stopped");
     }
@@ -271,14 +292,9 @@ impl Running {
             let _ = writer.join();
         }
         crate::lock(&self.socket_files).clear();
-        self.close_page();
+        let own = [crate::lock(&self.handshakes).take(), crate::lock(&self.page).take()];
+        drop(own);
         self.stage.send_replace(Stage::Stopped);
-    }
-
-    fn close_page(&self) {
-        if let Some(page) = crate::lock(&self.page).take() {
-            page.abort();
-        }
     }
 
     fn abort_tasks(&self) {
@@ -321,6 +337,15 @@ fn warn_of_readers(config: &Config) {
             tracing::warn!("everybody on this machine may read {}", path.display());
         }
     }
+}
+
+/// A server whose certificate is over would start without a word, and no client would get in.
+fn warn_of_certificates(config: &Config) -> Result<(), StartError> {
+    let concerns = config.tls.as_ref().map(|files| files.concerns(SystemTime::now())).transpose();
+    for concern in concerns.map_err(StartError::Tls)?.into_iter().flatten() {
+        tracing::warn!("tls: {concern}");
+    }
+    Ok(())
 }
 
 fn check(config: &Config) -> Result<(), StartError> {

@@ -20,7 +20,7 @@ pub struct BadFile {
 }
 
 impl BadFile {
-    fn new(path: &Path, why: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &Path, why: impl Into<String>) -> Self {
         Self { path: Some(path.to_owned()), why: why.into() }
     }
 }
@@ -105,11 +105,11 @@ impl ClientFiles {
     }
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-fn unfit(key: &Path, why: &rustls::Error) -> String {
+pub(crate) fn unfit(key: &Path, why: &rustls::Error) -> String {
     format!("it can't be used with the key {}: {why}", key.display())
 }
 
@@ -123,14 +123,14 @@ fn unreadable(path: &Path, what: &str, why: &pem::Error) -> BadFile {
     }
 }
 
-fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadFile> {
+pub(crate) fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, BadFile> {
     let unreadable = |why: pem::Error| unreadable(path, "certificate", &why);
     let all = CertificateDer::pem_file_iter(path).map_err(unreadable)?;
     let all = all.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
     if all.is_empty() { Err(unreadable(pem::Error::NoItemsFound)) } else { Ok(all) }
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, BadFile> {
+pub(crate) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, BadFile> {
     PrivateKeyDer::from_pem_file(path).map_err(|why| unreadable(path, "private key", &why))
 }
 

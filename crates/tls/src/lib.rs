@@ -2,6 +2,7 @@
 //!
 //! | module | job |
 //! |---|---|
+//! | `concerns` | what to tell about a server's certificate when it starts |
 //! | `files` | certificates, keys and authorities from PEM files |
 //! | `testing` | certificates for tests, with the feature of that name |
 //! | `socket` | any of the sockets, with TLS or without |
@@ -12,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod concerns;
 mod files;
 mod socket;
 mod stream;

@@ -55,6 +55,13 @@ impl TlsStream {
         Self { tcp, state, looked: AtomicBool::new(false) }
     }
 
+    /// Moves the socket to the runtime that this is called in, from the one in which the handshake
+    /// was made. Nothing that has come is lost.
+    pub fn move_here(self) -> io::Result<Self> {
+        let Self { tcp, state, looked } = self;
+        Ok(Self { tcp: TcpStream::from_std(tcp.into_std()?)?, state, looked })
+    }
+
     /// The socket below.
     pub fn socket(&self) -> &TcpStream {
         &self.tcp

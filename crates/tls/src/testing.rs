@@ -47,7 +47,7 @@ impl Certificates {
     }
 }
 
-fn openssl(dir: &Path, arguments: &str) {
+pub(crate) fn openssl(dir: &Path, arguments: &str) {
     let made = Command::new("openssl").args(arguments.split(' ')).current_dir(dir).output();
     let made = made.expect("these tests need openssl");
     assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));

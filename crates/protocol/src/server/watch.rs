@@ -16,28 +16,81 @@ use crate::time::Tick;
 use crate::token::Token;
 
 /// Datatypes that are counted apart; all further ones are counted together.
-pub const DATATYPES: usize = 32;
+pub const DATATYPES: usize = 64;
 
-/// The datatypes that came first, for all tables of a server. It only ever grows, so that a
-/// datatype is counted in one place for as long as the server runs.
-#[derive(Debug, Default)]
-pub struct Datatypes([OnceLock<Box<[u8]>>; DATATYPES]);
+/// The datatypes that are counted apart, for all tables of a server: those that came first. It only
+/// ever grows, so that a datatype is counted in one place for as long as the server runs, and no
+/// count ever goes back.
+///
+/// Whoever can choose names could take all places. So the driver may divide datatypes into groups,
+/// by who may use them: one group takes no more than half of the places that the others have left.
+/// The first group gets up to 32, the second up to 16 of the rest, and so on. Undivided, all are
+/// one group.
+pub struct Datatypes {
+    places: [OnceLock<Counted>; DATATYPES],
+    group_of: OnceLock<GroupOf>,
+}
+
+type GroupOf = Box<dyn Fn(&[u8]) -> usize + Send + Sync>;
+
+#[derive(Debug)]
+struct Counted {
+    name: Box<[u8]>,
+    group: usize,
+}
+
+impl Default for Datatypes {
+    fn default() -> Self {
+        Self { places: [const { OnceLock::new() }; DATATYPES], group_of: OnceLock::new() }
+    }
+}
+
+impl fmt::Debug for Datatypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.known()).finish()
+    }
+}
 
 impl Datatypes {
+    /// Divides them: `group_of` tells the group of a datatype. It is asked about datatypes that
+    /// have no place, while a table is locked. To be called once, before the first record.
+    pub fn divide(&self, group_of: impl Fn(&[u8]) -> usize + Send + Sync + 'static) {
+        let divided = self.group_of.set(Box::new(group_of));
+        assert!(divided.is_ok(), "datatypes are divided once");
+    }
+
+    /// Those that have a place, in its order.
+    fn known(&self) -> impl Iterator<Item = &Counted> {
+        self.places.iter().map_while(OnceLock::get)
+    }
+
     /// Where to count this datatype: its own place, or the last, which is that of all others.
     fn place(&self, datatype: &[u8], guess: u8) -> u8 {
-        let is_it = |slot: &OnceLock<Box<[u8]>>| slot.get().is_some_and(|name| **name == *datatype);
-        if self.0.get(usize::from(guess)).is_some_and(is_it) {
+        let guessed = self.places.get(usize::from(guess)).and_then(OnceLock::get);
+        if guessed.is_some_and(|it| *it.name == *datatype) {
             return guess;
         }
-        let own = |slot: &OnceLock<Box<[u8]>>| **slot.get_or_init(|| datatype.into()) == *datatype;
-        self.0.iter().position(own).unwrap_or(DATATYPES) as u8
+        loop {
+            if let Some(place) = self.known().position(|it| *it.name == *datatype) {
+                return place as u8;
+            }
+            let taken = self.known().count();
+            if taken == DATATYPES {
+                return DATATYPES as u8;
+            }
+            let group = self.group_of.get().map_or(0, |group_of| group_of(datatype));
+            let own = self.known().filter(|it| it.group == group).count();
+            if own >= DATATYPES - taken {
+                return DATATYPES as u8;
+            }
+            // If another table has taken this place meanwhile, all is looked at again.
+            let _ = self.places[taken].set(Counted { name: datatype.into(), group });
+        }
     }
 
     /// The name of each place; none is that of all others.
     pub fn names(&self) -> impl Iterator<Item = Option<&[u8]>> {
-        let known = self.0.iter().map_while(|slot| slot.get().map(|name| Some(&**name)));
-        known.chain([None])
+        self.known().map(|it| Some(&*it.name)).chain([None])
     }
 
     /// Where the counts of the name at this position are in [`Watch::tallies`].
@@ -190,6 +243,8 @@ pub struct Watch {
     /// What happened last; it is as long as it may be.
     happenings: VecDeque<Happening>,
     kept: usize,
+    /// Grants that are over.
+    ended: u64,
 }
 
 impl fmt::Debug for Watch {
@@ -216,6 +271,7 @@ impl Watch {
             tallies: vec![Tally::default(); DATATYPES + 1].into(),
             happenings: VecDeque::with_capacity(kept),
             kept,
+            ended: 0,
         }
     }
 
@@ -261,7 +317,14 @@ impl Watch {
         }
     }
 
+    /// How many grants are over, of all datatypes.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
     pub(super) fn held(&mut self, place: u8, held: Duration) {
+        self.ended += 1;
         self.tally(place).holds.note(held);
     }
 
@@ -301,16 +364,46 @@ mod tests {
     #[test]
     fn the_first_datatypes_have_a_place_of_their_own_for_good() {
         let types = Datatypes::default();
+        let most = DATATYPES / 2;
         for number in 0..100_usize {
             let place = types.place(format!("t{number}").as_bytes(), 7);
-            assert_eq!(usize::from(place), number.min(DATATYPES));
+            let expected = if number < most { number } else { DATATYPES };
+            assert_eq!(usize::from(place), expected);
         }
         assert_eq!(types.place(b"t31", 0), 31);
-        assert_eq!(types.place(b"t32", 31), 32);
+        assert_eq!(types.place(b"t32", 31), DATATYPES as u8);
         let names: Vec<_> = types.names().collect();
-        assert_eq!(
-            (names.len(), names[0], names[DATATYPES]),
-            (DATATYPES + 1, Some(&b"t0"[..]), None)
-        );
+        assert_eq!((names.len(), names[0], names[most]), (most + 1, Some(&b"t0"[..]), None));
+    }
+
+    #[test]
+    fn service_f102_one_group_of_datatypes_takes_half_of_what_the_others_have_left() {
+        let types = Datatypes::default();
+        types.divide(|name| usize::from(name[0]));
+        let mut take = |group: char| {
+            let name = |number| format!("{group}{number}");
+            let place = |number| types.place(name(number).as_bytes(), 0);
+            let places: Vec<_> = (0..100).map(place).collect();
+            assert_eq!(places, (0..100).map(place).collect::<Vec<_>>(), "they stay");
+            places.iter().filter(|&&place| usize::from(place) < DATATYPES).count()
+        };
+        // Whoever comes first gets half, however many names they choose; then others get theirs.
+        let counts: Vec<_> = "xabcdefg".chars().map(&mut take).collect();
+        assert_eq!(counts, [32, 16, 8, 4, 2, 1, 1, 0]);
+        assert_eq!(types.names().count(), DATATYPES + 1);
+    }
+
+    #[test]
+    fn tables_that_meet_new_datatypes_at_once_agree() {
+        let types = Datatypes::default();
+        let names: Vec<_> = (0..40).map(|number| format!("t{number}")).collect();
+        let meet = || names.iter().map(|name| types.place(name.as_bytes(), 0)).collect::<Vec<_>>();
+        std::thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(meet)).collect();
+            for one in all {
+                assert_eq!(one.join().expect("it ends"), meet());
+            }
+        });
+        assert_eq!(types.known().count(), DATATYPES / 2);
     }
 }

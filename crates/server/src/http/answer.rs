@@ -1,17 +1,19 @@
 //! A request and its answer.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::content::{Content, json as as_json, refusal, sentence, text};
 use super::guard::{self, Refused};
+use super::places::{Answering, Place};
 use super::query::Query;
-use super::{Site, actions, api, live, metrics, prometheus};
+use super::{Site, actions, api, live, prometheus};
 
 /// The longest body of a request.
 const BODY: usize = 16 << 10;
@@ -26,9 +28,13 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];
 
-pub(super) async fn answer(site: &Arc<Site>, request: Request<Incoming>) -> Response<Content> {
+pub(super) async fn answer(
+    site: &Arc<Site>,
+    place: &Arc<Place>,
+    request: Request<Incoming>,
+) -> Response<Content> {
     let is_api = request.uri().path().starts_with("/api/");
-    let mut response = match route(site, request).await {
+    let mut response = match route(site, place, request).await {
         Ok(response) => response,
         Err((status, why)) if is_api => refusal(status, &why),
         Err((status, why)) => sentence(status, &why),
@@ -37,10 +43,18 @@ pub(super) async fn answer(site: &Arc<Site>, request: Request<Incoming>) -> Resp
         let methods = if is_api { "GET, HEAD, POST" } else { "GET, HEAD" };
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
     }
+    if site.places.are_scarce() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    response.body_mut().keep(Answering(Arc::clone(place)));
     response
 }
 
-async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<Content>, Refused> {
+async fn route(
+    site: &Arc<Site>,
+    place: &Place,
+    request: Request<Incoming>,
+) -> Result<Response<Content>, Refused> {
     guard::check(site, &request)?;
     let (head, body) = request.into_parts();
     let path = head.uri.path();
@@ -48,6 +62,7 @@ async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<
         Method::GET | Method::HEAD => {}
         Method::POST if path.starts_with("/api/") => {
             let said = read(&head.headers, body).await?;
+            place.asks();
             return actions::act(site, path, &head.headers, &said).await;
         }
         _ => return Err((StatusCode::METHOD_NOT_ALLOWED, "this can only be read".to_owned())),
@@ -55,23 +70,30 @@ async fn route(site: &Arc<Site>, request: Request<Incoming>) -> Result<Response<
     if let Some((_, kind, content)) = FILES.iter().find(|(known, ..)| *known == path) {
         return Ok(text(StatusCode::OK, kind, *content));
     }
+    place.asks();
     let query = Query::read(head.uri.query());
     let login = site.login(&head.headers, &query);
+    if login.is_some() {
+        place.is_logged_in();
+    }
     let may_look = login.is_some() || !site.operators.look_needs_login();
     let look = || {
         may_look.then_some(()).ok_or_else(|| (StatusCode::UNAUTHORIZED, "log in first".to_owned()))
     };
     match path {
-        "/healthz" => Ok(sentence(StatusCode::OK, "ok")),
+        "/healthz" => Ok(match site.pulse.check(Instant::now()) {
+            Ok(()) => sentence(StatusCode::OK, "ok"),
+            Err(why) => sentence(StatusCode::SERVICE_UNAVAILABLE, &why),
+        }),
         "/readyz" => Ok(match site.readiness() {
             Ok(()) => sentence(StatusCode::OK, "ready"),
             Err(why) => sentence(StatusCode::SERVICE_UNAVAILABLE, why),
         }),
-        "/metrics" => Ok(text(StatusCode::OK, prometheus::KIND, metrics::text(site))),
+        "/metrics" => Ok(text(StatusCode::OK, prometheus::KIND, site.metrics(Instant::now()))),
         "/api/who" => Ok(as_json(StatusCode::OK, &actions::who(site, login.as_ref()))),
         "/api/view" => {
             look()?;
-            Ok(as_json(StatusCode::OK, &api::view(site, &query).await?))
+            Ok(as_json(StatusCode::OK, &api::view(site, &query, login.is_some()).await?))
         }
         "/api/samples" => {
             look()?;

@@ -1,9 +1,12 @@
 //! What the page may look at: one function for a question and for its live stream.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use lockspan_protocol::Record;
 use lockspan_protocol::server::table::RecordView;
 use serde_json::{Value, json};
+use tokio::sync::SemaphorePermit;
 
 use super::guard::Refused;
 use super::query::Query;
@@ -16,8 +19,8 @@ use crate::service::{Service, SessionSeen};
 const USUAL: usize = 50;
 const MOST: usize = 200;
 
-/// Sessions that are looked at while nobody can open one.
-const SESSIONS: usize = 500;
+/// Sessions that are looked at while the registry is locked.
+const SESSIONS: usize = 250;
 
 /// Holders and waiters of a record in a list; alone it shows more.
 const CLAIMS_IN_LIST: usize = 6;
@@ -26,15 +29,21 @@ const CLAIMS: usize = 200;
 /// Things that happened to a record.
 const HISTORY: usize = 100;
 
-/// Places that a search looks at, before it says where to go on.
-const PLACES: usize = 2_000_000;
+/// How often a search looks at a part of the names, before it says where to go on: each part has up
+/// to a thousand, fewer if the pattern is long.
+const LOOKS: usize = 2000;
 
-/// What `view` of the query names.
-pub(super) async fn view(site: &Site, query: &Query) -> Result<Value, Refused> {
+/// The time between two looks of a search. A table's lock goes to whoever takes it first, and a
+/// thread that waits for it takes some time to wake up: without a pause the search would have it
+/// again, many times over.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What `view` of the query names, for somebody who has logged in or has not.
+pub(super) async fn view(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
     match query.bytes("view") {
-        Some(b"records") => records(site, query).await,
+        Some(b"records") => records(site, query, is_login).await,
         Some(b"record") => record(site, query),
-        Some(b"sessions") => sessions(site, query).await,
+        Some(b"sessions") => sessions(site, query, is_login).await,
         Some(b"session") => session(site, query),
         Some(b"graph") => Ok(graph::shown(site)),
         _ => {
@@ -44,7 +53,7 @@ pub(super) async fn view(site: &Site, query: &Query) -> Result<Value, Refused> {
     }
 }
 
-async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
+async fn records(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
     let service = &site.shared.service;
     let count = query.count(USUAL, MOST)?;
     let pattern = pattern(query)?;
@@ -61,25 +70,30 @@ async fn records(site: &Site, query: &Query) -> Result<Value, Refused> {
         value["cut"] = json!(is_cut);
         return Ok(value);
     }
-    let _turn = match pattern {
-        Some(_) => site.searches.acquire().await.ok(),
-        None => None,
-    };
     let mut cursor = Some(query.number("from")?.unwrap_or(0));
-    let (mut views, mut looked) = (Vec::new(), 0);
+    let _turn = turn(site, pattern.is_some(), is_login).await;
+    let (mut views, mut looks) = (Vec::new(), 0);
     while let Some(from) = cursor
         && views.len() < count
-        && looked < PLACES
+        && looks < LOOKS
     {
+        if looks > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        looks += 1;
         let left = count - views.len();
         let part = service.search(from, left, CLAIMS_IN_LIST, pattern.as_deref());
-        looked += part.looked;
         cursor = part.next;
         views.extend(part.views);
-        // Others have their turn, the tables' clients first of all.
-        tokio::task::yield_now().await;
     }
     Ok(list(service, &views, cursor, total))
+}
+
+/// Searches have their turn one after the other, those with a login among themselves: searches
+/// without one, however many, are not in the operators' way.
+async fn turn(site: &Site, is_search: bool, is_login: bool) -> Option<SemaphorePermit<'_>> {
+    let turns = if is_login { &site.operator_searches } else { &site.searches };
+    if is_search { turns.acquire().await.ok() } else { None }
 }
 
 fn list(service: &Service, views: &[RecordView], next: Option<u64>, total: u64) -> Value {
@@ -147,21 +161,24 @@ fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
     Ok(value)
 }
 
-async fn sessions(site: &Site, query: &Query) -> Result<Value, Refused> {
+async fn sessions(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
     let count = query.count(USUAL, MOST)?;
     let mut after = query.public("after")?;
     let pattern = pattern(query)?.map(|it| Pattern::new(&it));
     let service = &site.shared.service;
     let mut seen = Vec::new();
+    let _turn = turn(site, pattern.is_some(), is_login).await;
     loop {
-        let part = service.sessions_seen(after, SESSIONS);
-        let is_last = part.len() < SESSIONS;
+        // One more than are shown tells whether there are more.
+        let wanted = if pattern.is_some() { SESSIONS } else { count + 1 };
+        let part = service.sessions_seen(after, wanted);
+        let is_last = part.len() < wanted;
         after = part.last().map(|it| it.id);
         seen.extend(part.into_iter().filter(|it| is_liked(site, it, pattern.as_ref())));
         if is_last || seen.len() > count {
             break;
         }
-        tokio::task::yield_now().await;
+        tokio::time::sleep(PAUSE).await;
     }
     let next = (seen.len() > count).then(|| {
         seen.truncate(count);

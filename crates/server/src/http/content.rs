@@ -10,6 +10,8 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use tokio::sync::mpsc;
 
+use super::places::Answering;
+
 /// Nothing of another host is loaded, nothing may frame the page, no script is in its text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
                       connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -17,11 +19,35 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
 
 /// The body of a response.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) struct Content {
+    what: What,
+    /// Dropped with the body, when the connection has taken all of it.
+    answering: Option<Answering>,
+}
+
+#[derive(Debug)]
+enum What {
     /// All of it.
     Whole(Option<Bytes>),
     /// Parts, until the sender is gone.
     Parts(mpsc::Receiver<Bytes>),
+}
+
+impl Content {
+    /// Bytes that are there.
+    pub(super) fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self { what: What::Whole(Some(bytes.into())), answering: None }
+    }
+
+    /// Parts that come.
+    pub(super) fn parts(parts: mpsc::Receiver<Bytes>) -> Self {
+        Self { what: What::Parts(parts), answering: None }
+    }
+
+    /// Keeps this until the connection has taken all of the body.
+    pub(super) fn keep(&mut self, answering: Answering) {
+        self.answering = Some(answering);
+    }
 }
 
 impl Body for Content {
@@ -32,23 +58,23 @@ impl Body for Content {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let part = match &mut *self {
-            Self::Whole(bytes) => Poll::Ready(bytes.take()),
-            Self::Parts(parts) => parts.poll_recv(context),
+        let part = match &mut self.what {
+            What::Whole(bytes) => Poll::Ready(bytes.take()),
+            What::Parts(parts) => parts.poll_recv(context),
         };
         part.map(|part| part.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole(None))
+        matches!(self.what, What::Whole(None))
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(bytes) => {
+        match &self.what {
+            What::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Self::Parts(_) => SizeHint::default(),
+            What::Parts(_) => SizeHint::default(),
         }
     }
 }
@@ -83,7 +109,7 @@ pub(super) fn text(
     kind: &'static str,
     text: impl Into<Bytes>,
 ) -> Response<Content> {
-    response(status, kind, Content::Whole(Some(text.into())))
+    response(status, kind, Content::whole(text))
 }
 
 /// A sentence for a person.

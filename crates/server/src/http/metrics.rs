@@ -1,5 +1,12 @@
 //! The metrics: which there are, what they are called, and where their numbers come from.
+//!
+//! Their text is computed at most once a second, however often it is asked for: it takes the locks
+//! of all tables, one after the other.
 
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
 use lockspan_protocol::server::watch::Tally;
 
 use super::Site;
@@ -8,8 +15,36 @@ use super::prometheus::Text;
 use super::shown;
 use crate::service::Counted;
 
-/// All of them.
-pub(super) fn text(site: &Site) -> String {
+/// How old a text may be that is given again.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The text that was computed last, and when.
+#[derive(Debug, Default)]
+pub(super) struct Cached(Mutex<Option<(Instant, Bytes)>>);
+
+impl Cached {
+    /// The last text if it is fresh, otherwise a new one.
+    fn text(&self, now: Instant, compute: impl FnOnce() -> String) -> Bytes {
+        let mut last = crate::lock(&self.0);
+        if let Some((at, text)) = &*last
+            && now.saturating_duration_since(*at) < FRESH
+        {
+            return text.clone();
+        }
+        let text = Bytes::from(compute());
+        *last = Some((now, text.clone()));
+        text
+    }
+}
+
+impl Site {
+    /// The text of all metrics, at most a second old.
+    pub(super) fn metrics(&self, now: Instant) -> Bytes {
+        self.metrics.text(now, || text(self))
+    }
+}
+
+fn text(site: &Site) -> String {
     let shared = &site.shared;
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");
@@ -153,5 +188,28 @@ fn of_server(text: &mut Text, stats: &crate::Stats) {
     ];
     for (name, kind, help, value) in all {
         text.one(name, kind, help, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_f99_the_text_is_computed_once_a_second() {
+        let (cached, start) = (Cached::default(), Instant::now());
+        let mut computed = 0;
+        let mut at = |millis| {
+            cached.text(start + Duration::from_millis(millis), || {
+                computed += 1;
+                computed.to_string()
+            })
+        };
+        for millis in 0..1000 {
+            assert_eq!(at(millis), "1");
+        }
+        assert_eq!(at(1000), "2");
+        assert_eq!(at(1999), "2");
+        assert_eq!(at(60_000), "3");
     }
 }

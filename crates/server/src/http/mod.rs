@@ -4,12 +4,19 @@
 //! |---|---|
 //! | `/`, `/app.js`, ... | the page: files in `page/`, part of the binary |
 //! | `/metrics` | counters and histograms as Prometheus reads them |
-//! | `/healthz`, `/readyz` | whether it runs; whether it grants |
+//! | `/healthz`, `/readyz` | whether the server runs; whether it grants |
 //! | `/api/...` | what the page asks for: parts of the records and sessions, never all |
 //! | `/api/live` | the same as server-sent events |
 //! | `/api/login`, `/api/end-session`, ... | what an operator does, after a login |
 //!
-//! Nothing here keeps a table locked for longer than it takes to look at a thousand names.
+//! All of it runs on a thread of its own, `lockspan-page`, with a runtime of its own: whatever is
+//! asked here, however often, takes no time from the runtime that serves the locks. What both share
+//! are the locks of tables and registry. No look keeps one for longer than it takes to look at a
+//! thousand names; `/metrics` takes them at most once a second, `/healthz` and `/readyz` never.
+//!
+//! A connection has one request under way; those that it has sent ahead wait in its buffer, and all
+//! other connections have their turn between two answers. `places` says who is let in when there
+//! are too many.
 
 mod actions;
 mod answer;
@@ -22,12 +29,15 @@ mod login;
 mod metrics;
 pub(crate) mod operators;
 mod patient;
+mod places;
 mod prometheus;
+mod pulse;
 mod query;
 mod samples;
 mod shown;
 
 use std::convert::Infallible;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,24 +45,33 @@ use std::time::{Duration, Instant};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 
 use crate::config::{Address, Http};
 use crate::error::StartError;
 use crate::net::Shared;
+use crate::own_runtime::OwnRuntime;
 use crate::seldom::Seldom;
+use live::Streams;
 use login::Logins;
+use metrics::Cached;
 use operators::Operators;
 use patient::Patient;
+use places::{Place, Places};
+use pulse::Pulse;
 use samples::Samples;
 
-/// Connections at a time. A page has up to six.
-const CONNECTIONS: usize = 256;
+/// The name of the page's thread.
+const THREAD: &str = "lockspan-page";
 
-/// Pages at a time that are kept up to date.
-const LIVE: usize = 64;
+/// Connections that the system keeps for us until they are let in. When there are more, clients
+/// have to try again, a second later and later still.
+const BACKLOG: u32 = 1024;
+
+/// Newcomers that are let in at a time, before those who are in have a turn. Far fewer than there
+/// are places: a request that came along with a connection is answered before its place is lost.
+const AT_A_TIME: usize = 16;
 
 /// How long a request may take to come.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -71,26 +90,31 @@ pub(crate) struct Site {
     samples: Samples,
     operators: Operators,
     logins: Logins,
-    live: Arc<Semaphore>,
-    /// For who searches all names: one after the other.
+    metrics: Cached,
+    places: Arc<Places>,
+    /// Of the runtime that serves the locks.
+    pulse: Arc<Pulse>,
+    streams: Arc<Streams>,
+    /// A turn for one search at a time.
     searches: Semaphore,
+    /// The same, for those who have logged in.
+    operator_searches: Semaphore,
 }
 
-/// An open door.
+/// A socket that listens, before anybody is let in.
 #[derive(Debug)]
 pub(crate) struct Door {
-    listener: TcpListener,
+    listener: std::net::TcpListener,
     pub(crate) at: SocketAddr,
 }
 
 /// Listens, if that is wanted and can be done.
-pub(crate) async fn bind(wanted: Option<Http>) -> Result<Option<Door>, StartError> {
+pub(crate) fn bind(wanted: Option<Http>) -> Result<Option<Door>, StartError> {
     let Some(Http { at, required }) = wanted else { return Ok(None) };
     if !at.ip().is_loopback() {
         return Err(StartError::HttpNotLoopback(at));
     }
-    let bound = TcpListener::bind(at).await;
-    match bound.and_then(|listener| Ok(Door { at: listener.local_addr()?, listener })) {
+    match listen(at).and_then(|listener| Ok(Door { at: listener.local_addr()?, listener })) {
         Ok(door) => Ok(Some(door)),
         Err(why) => {
             let why = StartError::Http { at, why };
@@ -103,56 +127,80 @@ pub(crate) async fn bind(wanted: Option<Http>) -> Result<Option<Door>, StartErro
     }
 }
 
+/// Without a runtime: the socket moves to that of the page.
+fn listen(at: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = if at.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(at)?;
+    socket.listen(BACKLOG)?.into_std()
+}
+
 impl Door {
-    /// Lets browsers in, for ever. Who is in goes when this is dropped.
-    pub(crate) async fn run(self, shared: Arc<Shared>, operators: Operators) {
+    /// Lets browsers in, on a thread of its own. Everything there ends when the runtime that this
+    /// returns is dropped. To be called within the runtime that serves the locks.
+    pub(crate) fn open(self, shared: Arc<Shared>, operators: Operators) -> io::Result<OwnRuntime> {
+        let page = OwnRuntime::start(THREAD, 1)?;
         let site = Arc::new(Site {
             shared,
             at: self.at,
             samples: Samples::default(),
             operators,
             logins: Logins::default(),
-            live: Arc::new(Semaphore::new(LIVE)),
+            metrics: Cached::default(),
+            places: Arc::default(),
+            pulse: Pulse::start(),
+            streams: Arc::default(),
             searches: Semaphore::new(1),
+            operator_searches: Semaphore::new(1),
         });
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut inside = JoinSet::new();
-        let failures = Seldom::default();
-        inside.spawn(samples::keep(Arc::clone(&site)));
-        loop {
-            // Those who come meanwhile wait in the system's line.
-            let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
-            match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let site = Arc::clone(&site);
-                    inside.spawn(async move {
-                        serve(site, stream).await;
-                        drop(place);
-                    });
-                }
-                Err(why) => {
-                    if let Some(more) = failures.may_log(Instant::now()) {
-                        tracing::error!("can't accept a connection on {}: {why}{more}", self.at);
-                    }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                }
+        let _inside = page.handle().enter();
+        let listener = TcpListener::from_std(self.listener)?;
+        tokio::spawn(samples::keep(Arc::clone(&site)));
+        tokio::spawn(let_in(site, listener));
+        Ok(page)
+    }
+}
+
+async fn let_in(site: Arc<Site>, listener: TcpListener) {
+    let failures = Seldom::default();
+    let mut let_in = 0;
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let place = site.places.enter();
+                let task = tokio::spawn(serve(Arc::clone(&site), stream, Arc::clone(&place)));
+                place.is_served_by(task.abort_handle());
+                let_in += 1;
             }
-            while inside.try_join_next().is_some() {}
+            Err(why) => {
+                if let Some(more) = failures.may_log(Instant::now()) {
+                    tracing::error!("can't accept a connection on {}: {why}{more}", site.at);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        if let_in >= AT_A_TIME {
+            let_in = 0;
+            tokio::task::yield_now().await;
         }
     }
 }
 
-async fn serve(site: Arc<Site>, stream: TcpStream) {
+async fn serve(site: Arc<Site>, stream: TcpStream, place: Arc<Place>) {
     let service = service_fn(move |request| {
-        let site = Arc::clone(&site);
-        async move { Ok::<_, Infallible>(answer::answer(&site, request).await) }
+        let (site, place) = (Arc::clone(&site), Arc::clone(&place));
+        async move {
+            // Others have a turn between two answers, however many requests were sent ahead.
+            tokio::task::yield_now().await;
+            Ok::<_, Infallible>(answer::answer(&site, &place, request).await)
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(Patient::new(stream, STUCK)), service);
-    // A browser that goes in the middle of something is nobody's mistake.
+    // A browser may go in the middle of something; that is no error.
     let _ = connection.await;
 }
 
@@ -163,7 +211,7 @@ impl Site {
             Err("the server stops")
         } else if !self.shared.service.is_ready() {
             Err("nothing is granted yet: the data directory can't be written, see the log")
-        } else if self.shared.stats().recovering {
+        } else if self.shared.service.is_recovering() {
             Err("nothing is granted yet: clients re-assert what they held before the restart")
         } else {
             Ok(())

@@ -1,5 +1,6 @@
 //! What people see: records, sessions, terms.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use lockspan_protocol::server::table::RecordView;
@@ -41,7 +42,8 @@ impl Service {
     }
 
     /// Some of the records from `cursor` on that fit the pattern: as many as are wanted, or
-    /// as are found in one look at one table.
+    /// as are found in one look at one table. The table is locked while [`STEPS`] names are looked
+    /// at, and `count` records are copied, at most.
     pub(crate) fn search(
         &self,
         cursor: u64,
@@ -52,15 +54,20 @@ impl Service {
         // A long pattern takes longer for a name, and a table is locked meanwhile.
         let parsed = pattern.map(Pattern::new);
         let steps = (16 * STEPS / pattern.map_or(1, <[u8]>::len).max(16)).max(1);
-        let mut found = Found { views: Vec::new(), next: None, looked: steps };
-        let liked = |record: &Record| parsed.as_ref().is_none_or(|it| it.fits(record.as_bytes()));
+        let mut found = Found { views: Vec::new(), next: None };
+        let matches = Cell::new(0);
+        let liked = |record: &Record| {
+            let is_one = matches.get() < count
+                && parsed.as_ref().is_none_or(|it| it.fits(record.as_bytes()));
+            matches.set(matches.get() + usize::from(is_one));
+            is_one
+        };
         let shard = usize::try_from(cursor >> PLACE_BITS).unwrap_or(usize::MAX);
         let place = usize::try_from(cursor & ((1 << PLACE_BITS) - 1)).unwrap_or(usize::MAX);
         let Some(table) = self.shards.get(shard) else { return found };
-        let (mut views, next) = crate::lock(table).table.page_of(place, steps, CLAIMS, liked);
+        let (views, next) = crate::lock(table).table.page_of(place, steps, CLAIMS, liked);
         let mut after = next.map_or((shard + 1, 0), |next| (shard, next));
-        if views.len() > count {
-            views.truncate(count);
+        if views.len() >= count {
             after = (shard, views.last().map_or(place, |(at, _)| at + 1));
         }
         found.views = views.into_iter().map(|(_, view)| view.cut(claims)).collect();
@@ -159,8 +166,6 @@ pub(crate) struct Found {
     pub(crate) views: Vec<RecordView>,
     /// Where to go on, unless this is all.
     pub(crate) next: Option<u64>,
-    /// Places that were looked at, at most.
-    pub(crate) looked: usize,
 }
 
 /// A part of the records.

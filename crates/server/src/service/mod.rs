@@ -131,7 +131,7 @@ pub(crate) struct Service {
     pub(crate) sessions_per_user: usize,
     pub(crate) meters: Meters,
     /// By which tables count.
-    datatypes: Arc<Datatypes>,
+    pub(crate) datatypes: Arc<Datatypes>,
     /// The last waits that were refused because they closed a circle.
     circles: Mutex<VecDeque<Deadlock>>,
 }
@@ -187,6 +187,12 @@ impl Service {
     /// looked at.
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// Whether the server waits for clients to re-assert what they held before a restart. It takes
+    /// no lock.
+    pub(crate) fn is_recovering(&self) -> bool {
+        !self.is_ready() || self.recovers.load(Ordering::Acquire)
     }
 
     /// Why nothing can be stored at the moment, if so.

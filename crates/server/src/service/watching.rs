@@ -147,13 +147,10 @@ impl Service {
     /// A table hears that a session is over; tells how many grants have ended with it.
     pub(super) fn end_in_shard(&self, shard: usize, session: SessionId, work: &mut Work) -> u64 {
         self.with_shard(shard, work, |shard, now, work| {
-            let ended = |shard: &super::Shard| -> u64 {
-                shard.table.watch().tallies().iter().map(|tally| tally.holds.count()).sum()
-            };
-            let before = ended(shard);
+            let before = shard.table.watch().ended();
             let told = shard.step(now, TableInput::Ended { session }, &self.graph, work);
             told.expect("a table refuses nothing but messages");
-            ended(shard) - before
+            shard.table.watch().ended() - before
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Who may do what: users with hashed passwords, and what they may lock and see.
 //!
 //! [`Users::check`] tells who somebody is, [`User::may`] what they may do. A file has them all, see
-//! `file`; `rules` says which datatypes a word means, `attempts` how guessing is slowed down.
+//! `file`; `rules` says which datatypes a word means, `labels` which of them share labels of the
+//! metrics, `attempts` how guessing is slowed down.
 //!
 //! A password is compared on a thread of its own, a few at a time and a few more in line: a hash
 //! takes some 20 ms and 19 MiB on purpose. A wrong password and a name that nobody has cost the
@@ -10,6 +11,7 @@
 
 mod attempts;
 mod file;
+mod labels;
 mod quick;
 mod rules;
 

@@ -7,7 +7,7 @@ use super::Verb;
 pub(super) struct Rules([Vec<Pattern>; 4]);
 
 /// A datatype, or how some of them begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
     /// `invoice`: this one.
     Exactly(Box<[u8]>),
@@ -32,7 +32,7 @@ impl Pattern {
         Ok(if begins { Self::Begins(name) } else { Self::Exactly(name) })
     }
 
-    fn fits(&self, datatype: &[u8]) -> bool {
+    pub(super) fn fits(&self, datatype: &[u8]) -> bool {
         match self {
             Self::Exactly(name) => **name == *datatype,
             Self::Begins(start) => datatype.starts_with(start),
@@ -51,6 +51,11 @@ impl Rules {
             self.0[Verb::Read as usize].push(pattern.clone());
         }
         self.0[verb as usize].push(pattern);
+    }
+
+    /// What may be locked.
+    pub(super) fn locked(&self) -> &[Pattern] {
+        &self.0[Verb::Read as usize]
     }
 
     pub(super) fn allow(&self, verb: Verb, datatype: &[u8]) -> bool {

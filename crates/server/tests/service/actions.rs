@@ -13,10 +13,10 @@ use crate::http::{Answer, get, send, with_page};
 use crate::users::users;
 
 /// Somebody at a page.
-struct Operator<'a> {
+pub(crate) struct Operator<'a> {
     server: &'a Server,
-    cookie: String,
-    csrf: String,
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
 }
 
 impl<'a> Operator<'a> {
@@ -39,7 +39,7 @@ impl<'a> Operator<'a> {
         send(self.server, &format!("POST {path}"), &headers, &said.to_string()).await
     }
 
-    async fn log_in(server: &'a Server, password: &str) -> Self {
+    pub(crate) async fn log_in(server: &'a Server, password: &str) -> Self {
         Self::log_in_as(server, "operator", password).await
     }
 
@@ -61,7 +61,7 @@ fn why(answer: &Answer) -> String {
     answer.json()["error"].as_str().expect("a reason").to_owned()
 }
 
-async fn with_secret(dir: &tempfile::TempDir) -> (Server, String) {
+pub(crate) async fn with_secret(dir: &tempfile::TempDir) -> (Server, String) {
     let data = Data::Dir(dir.path().to_owned());
     let mut config = with_page(Config { data, ..fresh() });
     config.protocol.ttl_min = Duration::from_millis(100);
@@ -344,5 +344,31 @@ async fn a_hundred_thousand_records_are_shown_in_parts() {
         (&shown["claims"], shown["records"].as_array().map(Vec::len)),
         (&json!(100_000), Some(200))
     );
+    server.stop().await;
+}
+
+/// However few are asked for at a time, each record is found once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_that_finds_much_is_shown_in_parts() {
+    let server = start(with_page(fresh())).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "60000"]).await;
+    for number in 0..300 {
+        let name = format!("{}:{number}", ["item", "other"][number % 2]);
+        client.ask(&["LS.ACQUIRE", &session, &name, "R"]).await;
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut from = Some("0".to_owned());
+    while let Some(cursor) = from {
+        let ask = format!("/api/view?view=records&count=7&match=item:*&from={cursor}");
+        let part = get(&server, &ask).await.json();
+        let records = part["records"].as_array().expect("a list");
+        assert!(records.len() <= 7, "{part}");
+        for record in records {
+            assert!(seen.insert(record["record"].to_string()), "{record} is shown twice");
+        }
+        from = part["next"].as_str().map(str::to_owned);
+    }
+    assert_eq!(seen.len(), 150);
     server.stop().await;
 }

@@ -7,6 +7,7 @@ mod again;
 mod browser;
 mod client;
 mod commands;
+mod crowd;
 mod durable;
 mod ending;
 mod everybody;

@@ -10,6 +10,7 @@ use lockspan_server::{Config, Data, Server};
 use crate::client::{Client, fresh, start, until};
 use crate::exposition::{Family, families};
 use crate::http::{get, with_page};
+use crate::users::{as_user, users};
 
 async fn read(server: &Server) -> BTreeMap<String, Family> {
     let answer = get(server, "/metrics").await;
@@ -79,6 +80,32 @@ async fn datatypes_without_end_are_counted_together() {
     assert_eq!(held.samples.len(), 33, "32 and the rest");
     let rest = value(&metrics, "lockspan_held_grants", &[("datatype", "other")]);
     assert_eq!(rest, 68.0);
+    server.stop().await;
+}
+
+/// A user who may choose names takes labels from no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f102_one_user_does_not_take_the_labels_of_all_datatypes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = users(dir.path());
+    let mut text = std::fs::read_to_string(&path).expect("written");
+    // The last user's password.
+    let mut lines = text.lines().rev();
+    let hash = lines.find(|line| line.starts_with("password")).expect("a hash").to_owned();
+    text.push_str(&format!("\n[users.mallory]\n{hash}\nwrite = [\"x*\"]\n"));
+    std::fs::write(&path, &text).expect("written");
+    let server = start(with_page(Config { users: Some(path), ..fresh() })).await;
+    let mut mallory = as_user(&server, "mallory").await;
+    let session = mallory.open(&[]).await;
+    for number in 0..100 {
+        mallory.ask(&["LS.ACQUIRE", &session, &format!("x{number}:1"), "R"]).await;
+    }
+    let mut ann = as_user(&server, "ann").await;
+    let session = ann.open(&[]).await;
+    ann.ask(&["LS.ACQUIRE", &session, "doc:1", "W"]).await;
+    let metrics = read(&server).await;
+    let held = |name| value(&metrics, "lockspan_held_grants", &[("datatype", name)]);
+    assert_eq!((held("x0"), held("x31"), held("doc"), held("other")), (1.0, 1.0, 1.0, 68.0));
     server.stop().await;
 }
 

@@ -16,7 +16,7 @@ pub enum RecordState {
     Alone,
     /// A writer has it, and somebody waits.
     AloneWanted,
-    /// A retry is outstanding.
+    /// A retry is outstanding, to one of the first 64 holders.
     Reserved,
     /// Its group recovers; nothing is granted.
     Recovering,
@@ -236,7 +236,8 @@ impl LockTable {
             return RecordState::Recovering;
         }
         let holders = || self.claims.of_record(entry.holders).map(|ix| self.claims.get(ix));
-        if holders().any(|claim| matches!(claim.place, Place::Reserved(_))) {
+        // Not all of them: a look at a record must not take longer the more readers it has.
+        if holders().take(LOOKED).any(|claim| matches!(claim.place, Place::Reserved(_))) {
             return RecordState::Reserved;
         }
         match (holders().next().map(|claim| claim.mode), entry.waiters()) {

@@ -71,8 +71,8 @@ const Page = {
       return;
     }
     const query = new URLSearchParams({ ...this.view.ask(), since: this.last });
-    // A browser lets no page add a header to this.
-    if (this.who.look_needs_login) query.set('token', token());
+    // A browser lets no page add a header to this. A stream with a login is not kept out by those without one.
+    if (this.who.user) query.set('token', token());
     // A record's key is encoded already: it may have bytes that are no text.
     const key = this.view.key ? `&name=${this.view.key}` : '';
     const stream = this.stream = new EventSource(`/api/live?${query}${key}`);
