@@ -10,6 +10,8 @@ use lockspan_protocol::Limits;
 use lockspan_tls::ServerFiles;
 use lockspan_wire::WireLimits;
 
+use crate::audit::AuditGate;
+
 /// The port of the service.
 pub const DEFAULT_PORT: u16 = 7420;
 
@@ -33,8 +35,8 @@ pub struct Config {
     pub wire: WireLimits,
     /// Bytes that may wait for a client that does not read. Past it its connection is closed.
     pub outbox: usize,
-    /// How many connections there may be. Where there are users, the last few are kept for those who
-    /// may `admin` everything.
+    /// How many connections there may be. Where there are users, the last few are kept for those
+    /// who may `admin` everything.
     pub connections: usize,
     /// How many of them one user may have.
     pub connections_per_user: usize,
@@ -56,8 +58,8 @@ pub struct Config {
     /// How many sessions one user may have; those that were there before a restart are let in
     /// beyond it.
     pub sessions_per_user: usize,
-    /// How many records the sessions of one user may hold or wait for; those that were there before a
-    /// restart are let in beyond it.
+    /// How many records the sessions of one user may hold or wait for; those that were there before
+    /// a restart are let in beyond it.
     pub records_per_user: usize,
     /// How long a client may take to log in, where that is needed.
     pub login_within: Duration,
@@ -67,6 +69,8 @@ pub struct Config {
     pub socket: SocketRights,
     /// The data of an earlier run were lost, and this is known of them.
     pub lost: Option<LostData>,
+    /// What writes the log closes it when lines about operators' actions can't be kept any more.
+    pub audit: AuditGate,
 }
 
 /// Who may connect to a socket file.
@@ -119,6 +123,7 @@ impl Default for Config {
             insecure: false,
             socket: SocketRights::default(),
             lost: None,
+            audit: AuditGate::default(),
         }
     }
 }

@@ -24,12 +24,14 @@
 //! | `net` | sockets, commands, replies |
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
+//! | `audit` | nothing is done by operators that is not in the log |
 //! | `readable` | names for people |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod clock;
 mod config;
 mod error;
@@ -45,6 +47,7 @@ pub mod users;
 
 use std::sync::{Mutex, MutexGuard};
 
+pub use audit::{AUDIT, AuditGate};
 pub use config::{
     Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http, LostData,
     SocketRights,

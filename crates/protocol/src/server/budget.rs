@@ -1,14 +1,14 @@
 //! Limits that the tables of a server share: so many records in all, so many of one user.
 //!
 //! Each table counts what it uses in a [`Share`] of its own, as a plain number. A share draws from
-//! the [`Budget`] in lots and gives back in lots, so that a table which goes up and down around some
-//! number touches no memory that other tables write to.
+//! the [`Budget`] in lots and gives back in lots, so that a table which goes up and down around
+//! some number touches no memory that other tables write to.
 //!
 //! # Invariants
 //!
 //! - **B1** `drawn` of a budget is the sum of `used + spare` of its shares.
-//! - **B2** whoever takes only where there is room leaves `drawn <= max`, but for tables that look at
-//!   the same moment: it may be exceeded by one for each of them.
+//! - **B2** whoever takes only where there is room leaves `drawn <= max`, but for tables that look
+//!   at the same moment: it may be exceeded by one for each of them.
 //! - **B3** a share keeps at most `2 * lot` spare, and a server's shares together at most a 32nd of
 //!   the limit: so much earlier may a table find the budget empty. Limits below 64 for each table
 //!   are exact.

@@ -277,14 +277,11 @@ impl Connection {
         let service = &self.shared.service;
         if self.outbox.closed() == Some(Closed::Slow) {
             service.meters.slow_readers.add(1);
-            if let Some(more) = self.shared.floods.slow_readers.may_log(Instant::now().into_std()) {
-                tracing::warn!(
-                    "connection {} is closed: more than {} bytes wait for it, and it does not \
-                     read{more}",
-                    self.outbox.id,
-                    self.outbox.max()
-                );
-            }
+            tracing::warn!(
+                "connection {} is closed: more than {} bytes wait for it, and it does not read",
+                self.outbox.id,
+                self.outbox.max()
+            );
         }
         self.outbox.close();
         let mut work = Work::default();

@@ -53,8 +53,6 @@ pub(crate) struct Floods {
     pub(crate) refused: Seldom,
     /// Handshakes that fail.
     pub(crate) no_tls: Seldom,
-    /// Connections that are closed because their client does not read.
-    pub(crate) slow_readers: Seldom,
 }
 
 impl Shared {

@@ -1,7 +1,9 @@
 //! What one user may have: past it they are refused, with the limit's name, and nobody else is.
 
+use std::time::Duration;
+
 use lockspan_protocol::{AcquireRefusal, Limits, Mode, ToNode};
-use lockspan_server::{Config, Data, Server};
+use lockspan_server::{AuditGate, Config, Data, Server};
 use lockspan_wire::{ErrorCode, Value};
 
 use crate::client::{Client, acquire, field, fresh, start, until, word};
@@ -181,4 +183,20 @@ async fn service_f79_lower_limits_cost_nobody_what_they_held() {
         assert!(why.contains("max-records-per-user"), "{had_users}: {why}");
         server.stop().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f84_what_can_not_be_written_down_is_not_done() {
+    let audit = AuditGate::default();
+    let server = start(Config { audit: audit.clone(), ..fresh() }).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "30000"]).await;
+    let id = client.id_of(&session).await;
+    audit.close();
+    let why = limited(client.refused(&["LS.END", &id]).await);
+    assert!(why.contains("nothing was done") && why.contains("log"), "{why}");
+    assert!(matches!(client.ask(&["LS.KEEP", &session]).await, Value::Int(_)), "it goes on");
+    audit.open();
+    assert!(matches!(client.ask(&["LS.END", &id]).await, Value::Int(1..)));
+    tokio::time::timeout(Duration::from_secs(20), server.stop()).await.expect("it stops");
 }

@@ -6,16 +6,16 @@
 //! | claims | every grant and every wait | [`Budget`]s |
 //! | waiters of one user at one record | | [`Limits::waiters_per_user`] |
 //!
-//! Who has what at a record that several claims share is in `Users::shared`. A record with one claim,
-//! as most have, is not in it: its claim says whose it is. So an acquire of a free record changes
-//! four numbers, and looks nothing up.
+//! Who has what at a record that several claims share is in `Users::shared`. A record with one
+//! claim, as most have, is not in it: its claim says whose it is. So an acquire of a free record
+//! changes four numbers, and looks nothing up.
 //!
 //! # Invariants
 //!
 //! - **Q1** `shared` has (record, user) if and only if the record has two claims or more, and the
 //!   user some of them.
-//! - **Q2** the budgets' shares are used as much as there are records and claims, of all and of each
-//!   user.
+//! - **Q2** the budgets' shares are used as much as there are records and claims, of all and of
+//!   each user.
 
 use std::sync::Arc;
 
