@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lockspan_client::local;
-use lockspan_server::{Address, Config, Data, Server, StartError};
+use lockspan_server::{Address, Config, Data, Fitted, Machine, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -41,8 +41,10 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
     let (is_local, takes_place) = (settings.local, settings.takes_place());
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
+    let given = settings.given.clone();
     let mut config = settings.into_config().map_err(bad)?;
     config.audit = log.audit_gate();
+    let fitted = config.fit(&Machine::prepare(), |option| given.contains(option));
     // Without a home there is no place to take; then it is not among the addresses.
     let socket = local::socket().ok().map(Address::Unix);
     let place = match takes_place && socket.is_some_and(|socket| config.listen.contains(&socket)) {
@@ -56,7 +58,7 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
-    let code = runtime.block_on(serve(config, place, &manager))?;
+    let code = runtime.block_on(serve(config, &fitted, place, &manager))?;
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
@@ -64,6 +66,7 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
 
 async fn serve(
     config: Config,
+    fitted: &Fitted,
     mut place: Option<Place>,
     manager: &Manager,
 ) -> Result<ExitCode, Failure> {
@@ -84,6 +87,8 @@ async fn serve(
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
     }
+    info!("limits: {fitted}");
+    fitted.warnings.iter().for_each(|warning| warn!("{warning}"));
     manager.ready();
     let first = tokio::select! {
         () = server.wait() => {

@@ -19,6 +19,7 @@ pub const DEFAULT_PORT: u16 = 7420;
 pub(crate) const CLAIMS_PER_RECORD: usize = 4;
 
 /// Plain data; [`Config::default`] is a server on the loopback address that keeps nothing on disk.
+/// Its limits need some 20 GiB of memory at the worst; those of [`Config::for_this_machine`] fit.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where to listen. Port 0 is a free one; [`Server::addresses`](crate::Server::addresses) tells

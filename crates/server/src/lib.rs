@@ -25,6 +25,7 @@
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
 //! | `audit` | nothing is done by operators that is not in the log |
+//! | `machine` | limits that fit the memory and the descriptors |
 //! | `readable` | names for people |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
@@ -36,6 +37,7 @@ mod clock;
 mod config;
 mod error;
 mod http;
+mod machine;
 mod net;
 mod readable;
 mod seldom;
@@ -54,6 +56,7 @@ pub use config::{
 };
 pub use error::StartError;
 pub use lockspan_tls::ServerFiles;
+pub use machine::{Fitted, Machine};
 pub use readable::readable;
 pub use server::{Server, threads};
 pub use stats::Stats;

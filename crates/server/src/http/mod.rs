@@ -49,7 +49,7 @@ use patient::Patient;
 use samples::Samples;
 
 /// Connections at a time. A page has up to six.
-const CONNECTIONS: usize = 256;
+pub(crate) const CONNECTIONS: usize = 256;
 
 /// Pages at a time that are kept up to date.
 const LIVE: usize = 64;
