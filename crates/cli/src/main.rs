@@ -2,7 +2,7 @@
 //!
 //! | file          | command                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
-//! | `serve.rs`    | the service; `options/` has its options, `log.rs` its log,                 |
+//! | `serve.rs`    | the service; `options/` has its options, `log/` its log,                   |
 //! |               | `notify.rs` what it tells systemd, `place.rs` the place behind `local:`    |
 //! | `run/`        | runs a command under a lock                                                |
 //! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |

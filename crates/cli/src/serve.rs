@@ -4,31 +4,47 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lockspan_client::local;
-use lockspan_server::{Address, Config, Data, Server, StartError};
+use lockspan_server::{Address, Config, Data, Fitted, Machine, Server, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::exit::{CONFIG, Failure, SYSTEM, of_signal};
-use crate::log;
+use crate::log::{self, LastLines, Log};
 use crate::notify::Manager;
+use crate::options::table::Settings;
 use crate::options::{self, Flags};
 use crate::place::Place;
 
 /// Serves.
 pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
-    let bad = |bad: options::Bad| Failure::new(CONFIG, bad.to_string());
     let settings = options::settle(flags, |name| std::env::var_os(name)).map_err(bad)?;
     // That is how clients start it.
     let quietly = settings.local && settings.listen.is_empty();
     let inherited = if quietly { local::let_go_of_inherited() } else { Ok(()) };
-    log::start(&settings);
+    let log = log::start(&settings)?;
+    let _last_lines = LastLines(log.clone());
     if let Err(why) = inherited {
         warn!("can't close what was inherited from the client that started this: {why}");
     }
+    let done = serve_with(settings, quietly, &log);
+    Ok(done.unwrap_or_else(|failure| {
+        log.say_last(&failure.text);
+        ExitCode::from(failure.code)
+    }))
+}
+
+fn bad(bad: options::Bad) -> Failure {
+    Failure::new(CONFIG, bad.to_string())
+}
+
+fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, Failure> {
     // A service of the user's own is nobody's unit: whoever started it may have one, and is not it.
     let (is_local, takes_place) = (settings.local, settings.takes_place());
     let manager = if is_local { Manager::none() } else { Manager::from_env() };
+    let given = settings.given.clone();
     let mut config = settings.into_config().map_err(bad)?;
+    config.audit = log.audit_gate();
+    let fitted = config.fit(&Machine::prepare(), |option| given.contains(option));
     // Without a home there is no place to take; then it is not among the addresses.
     let socket = local::socket().ok().map(Address::Unix);
     let place = match takes_place && socket.is_some_and(|socket| config.listen.contains(&socket)) {
@@ -36,30 +52,21 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
         false => None,
     };
     config.lost = place.as_ref().map(Place::lost).transpose()?.flatten();
-    die_of_panics();
+    log.die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
-    let code = runtime.block_on(serve(config, place, &manager))?;
+    let code = runtime.block_on(serve(config, &fitted, place, &manager))?;
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
 }
 
-/// A defect that shows itself ends the process: started again, it recovers from its data. One that
-/// went on with a part of itself gone would answer nobody, and nobody would start it again.
-fn die_of_panics() {
-    let say = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        say(panic);
-        std::process::abort();
-    }));
-}
-
 async fn serve(
     config: Config,
+    fitted: &Fitted,
     mut place: Option<Place>,
     manager: &Manager,
 ) -> Result<ExitCode, Failure> {
@@ -80,6 +87,8 @@ async fn serve(
     if let Some(at) = server.http_address() {
         info!("page and metrics on http://{at}/");
     }
+    info!("limits: {fitted}");
+    fitted.warnings.iter().for_each(|warning| warn!("{warning}"));
     manager.ready();
     let first = tokio::select! {
         () = server.wait() => {

@@ -9,12 +9,16 @@ use crate::bugs::Bugs;
 pub struct Limits {
     /// Sessions of a server; those that were there before a restart are let in beyond it.
     pub sessions: usize,
-    /// Records of a table.
+    /// Records of a table, or of all tables that share a [`Budget`](crate::server::Budget).
     pub records: usize,
+    /// Grants and waits of all sessions together, in a table or in all tables that share a budget.
+    pub claims: usize,
     /// Grants and waits of one session in one table; an upgrade is a grant and a wait.
     pub claims_per_session: usize,
     /// Waiters for one record; those that were in line before a restart are let in beyond it.
     pub waiters_per_record: usize,
+    /// Of these, waiters of one user's sessions.
+    pub waiters_per_user: usize,
     /// Owners that one acquire or one report names; the waits of a report.
     pub owners: usize,
     /// Steps of one search for a deadlock; a search that needs more finds nothing.
@@ -36,8 +40,10 @@ impl Default for Limits {
         Self {
             sessions: 100_000,
             records: 16_000_000,
+            claims: 64_000_000,
             claims_per_session: 1_000_000,
             waiters_per_record: 100_000,
+            waiters_per_user: 25_000,
             owners: 64,
             search_steps: 10_000,
             ttl_min: Duration::from_secs(1),

@@ -46,6 +46,11 @@ pub enum SessionRefusal {
         /// How many may be.
         max: usize,
     },
+    /// The user has as many as one may.
+    TooManyOfUser {
+        /// How many one may.
+        max: usize,
+    },
     /// It is open with another hand-off or lease.
     Differs,
     /// This server's own lease is over: it may answer for nobody.
@@ -74,14 +79,34 @@ pub enum AcquireRefusal {
         /// How many may wait.
         max: usize,
     },
+    /// The sessions of this user wait for this record as often as they may.
+    TooManyUserWaiters {
+        /// How many may wait.
+        max: usize,
+    },
     /// The session holds and waits for as many records as it may.
     TooManyClaims {
         /// How many it may.
         max: usize,
     },
-    /// The table is full of records.
+    /// The server is full of records.
     TooManyRecords {
         /// How many may be.
+        max: usize,
+    },
+    /// The sessions of this user have as many records as they may.
+    TooManyUserRecords {
+        /// How many they may.
+        max: usize,
+    },
+    /// The server is full of grants and waits: many sessions share its records.
+    TooManyAllClaims {
+        /// How many may be.
+        max: usize,
+    },
+    /// The sessions of this user have as many grants and waits as they may.
+    TooManyUserClaims {
+        /// How many they may.
         max: usize,
     },
     /// More owners than one acquire may name.
@@ -150,8 +175,13 @@ pub enum ReassertRefusal {
         /// How many it may.
         max: usize,
     },
-    /// The table is full of records.
+    /// The server is full of records.
     TooManyRecords {
+        /// How many may be.
+        max: usize,
+    },
+    /// The server is full of grants and waits.
+    TooManyAllClaims {
         /// How many may be.
         max: usize,
     },
@@ -198,7 +228,13 @@ impl fmt::Display for SessionRefusal {
             }
             Self::TooMany { max } => write!(
                 f,
-                "this server has {max} sessions, and no more are allowed; try again when one ends"
+                "this server has {max} sessions, and no more are allowed (max-sessions); try \
+                 again when one ends"
+            ),
+            Self::TooManyOfUser { max } => write!(
+                f,
+                "this user has {max} sessions, and no more are allowed (max-sessions-per-user); \
+                 try again when one ends"
             ),
             Self::Differs => f.write_str(
                 "the session is open with another lease or hand-off; open a new one for these",
@@ -231,12 +267,29 @@ impl fmt::Display for AcquireRefusal {
                 }
             }
             Self::TooManyWaiters { max } => {
-                write!(f, "{max} already wait for this record, and no more may")
+                write!(f, "{max} already wait for this record, and no more may (max-waiters)")
             }
-            Self::TooManyClaims { max } => {
-                write!(f, "the session has {max} records, and no more are allowed; release some")
-            }
+            Self::TooManyUserWaiters { max } => write!(
+                f,
+                "{max} sessions of this user already wait for this record, and no more may \
+                 (max-waiters-per-user)"
+            ),
+            Self::TooManyClaims { max } => write!(
+                f,
+                "the session has {max} records, and no more are allowed (max-claims); release some"
+            ),
             Self::TooManyRecords { max } => full(f, *max),
+            Self::TooManyUserRecords { max } => write!(
+                f,
+                "the sessions of this user have {max} records, and no more are allowed \
+                 (max-records-per-user); release some"
+            ),
+            Self::TooManyAllClaims { max } => full_of_claims(f, *max),
+            Self::TooManyUserClaims { max } => write!(
+                f,
+                "the sessions of this user have {max} grants and waits, and no more are allowed \
+                 (four times max-records-per-user); release some"
+            ),
             Self::TooManyOwners { max } => owners(f, *max),
             Self::Denied { mode } => {
                 write!(f, "this user may not {mode} records of this datatype")
@@ -276,13 +329,21 @@ impl fmt::Display for ReassertRefusal {
                 write!(f, "the session re-asserts more than the {max} records it may hold")
             }
             Self::TooManyRecords { max } => full(f, *max),
+            Self::TooManyAllClaims { max } => full_of_claims(f, *max),
             Self::TooManyOwners { max } => owners(f, *max),
         }
     }
 }
 
 fn full(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
-    write!(f, "the server keeps {max} records, and no more are allowed")
+    write!(f, "the server keeps {max} records, and no more are allowed (max-records)")
+}
+
+fn full_of_claims(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
+    write!(
+        f,
+        "the server keeps {max} grants and waits, and no more are allowed (four times max-records)"
+    )
 }
 
 fn owners(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {

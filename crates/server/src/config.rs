@@ -10,10 +10,16 @@ use lockspan_protocol::Limits;
 use lockspan_tls::ServerFiles;
 use lockspan_wire::WireLimits;
 
+use crate::audit::AuditGate;
+
 /// The port of the service.
 pub const DEFAULT_PORT: u16 = 7420;
 
+/// For each record that a server may keep, so many grants and waits: sessions share records.
+pub(crate) const CLAIMS_PER_RECORD: usize = 4;
+
 /// Plain data; [`Config::default`] is a server on the loopback address that keeps nothing on disk.
+/// Its limits need some 20 GiB of memory at the worst; those of [`Config::for_this_machine`] fit.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where to listen. Port 0 is a free one; [`Server::addresses`](crate::Server::addresses) tells
@@ -30,8 +36,11 @@ pub struct Config {
     pub wire: WireLimits,
     /// Bytes that may wait for a client that does not read. Past it its connection is closed.
     pub outbox: usize,
-    /// How many connections there may be.
+    /// How many connections there may be. Where there are users, the last few are kept for those
+    /// who may `admin` everything.
     pub connections: usize,
+    /// How many of them one user may have.
+    pub connections_per_user: usize,
     /// How many tables the records are divided among, each with a lock of its own: 1 to 256.
     pub shards: usize,
     /// The server stops when there was no session and no connection for so long.
@@ -50,6 +59,9 @@ pub struct Config {
     /// How many sessions one user may have; those that were there before a restart are let in
     /// beyond it.
     pub sessions_per_user: usize,
+    /// How many records the sessions of one user may hold or wait for; those that were there before
+    /// a restart are let in beyond it.
+    pub records_per_user: usize,
     /// How long a client may take to log in, where that is needed.
     pub login_within: Duration,
     /// Listens on addresses that other machines reach even without TLS and users.
@@ -58,6 +70,8 @@ pub struct Config {
     pub socket: SocketRights,
     /// The data of an earlier run were lost, and this is known of them.
     pub lost: Option<LostData>,
+    /// What writes the log closes it when lines about operators' actions can't be kept any more.
+    pub audit: AuditGate,
 }
 
 /// Who may connect to a socket file.
@@ -97,6 +111,7 @@ impl Default for Config {
             wire: WireLimits::default(),
             outbox: 8 << 20,
             connections: 10_000,
+            connections_per_user: 2_500,
             shards: 16,
             idle_exit: None,
             stop_grace: Duration::from_secs(2),
@@ -104,10 +119,12 @@ impl Default for Config {
             tls: None,
             users: None,
             sessions_per_user: 25_000,
+            records_per_user: 4_000_000,
             login_within: Duration::from_secs(30),
             insecure: false,
             socket: SocketRights::default(),
             lost: None,
+            audit: AuditGate::default(),
         }
     }
 }

@@ -25,16 +25,20 @@
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
 //! | `own_runtime` | threads apart from the lock service, for the page and for TLS handshakes |
+//! | `audit` | nothing is done by operators that is not in the log |
+//! | `machine` | limits that fit the memory and the descriptors |
 //! | `readable` | names for people |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
 
 #![forbid(unsafe_code)]
 
+mod audit;
 mod clock;
 mod config;
 mod error;
 mod http;
+mod machine;
 mod net;
 mod own_runtime;
 mod readable;
@@ -47,12 +51,14 @@ pub mod users;
 
 use std::sync::{Mutex, MutexGuard};
 
+pub use audit::{AUDIT, AuditGate};
 pub use config::{
     Address, BadAddress, Config, DEFAULT_HTTP_PORT, DEFAULT_PORT, Data, Http, LostData,
     SocketRights,
 };
 pub use error::StartError;
 pub use lockspan_tls::ServerFiles;
+pub use machine::{Fitted, Machine};
 pub use readable::readable;
 pub use server::{Server, threads};
 pub use stats::Stats;

@@ -1,32 +1,54 @@
-//! Messages that would come in floods, such as those about connections: at most one a second, with
-//! the number of those that were left out.
+//! Lines of the log that would come in floods, such as those about connections: at most a few a
+//! second of each kind, with the number of those that were left out.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often one message may be logged.
+/// How long a few lines are all that is logged.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Counts the messages of one kind, and says which of them to log.
-#[derive(Debug, Default)]
-pub(crate) struct Seldom(Mutex<State>);
+/// Counts the lines of one kind, and says which of them to log. By default one a second.
+#[derive(Debug)]
+pub(crate) struct Seldom {
+    /// How many are logged within a pause.
+    lines: u32,
+    state: Mutex<State>,
+}
 
 #[derive(Debug, Default)]
 struct State {
-    logged: Option<Instant>,
+    /// When the pause began.
+    since: Option<Instant>,
+    /// How many were logged within it.
+    logged: u32,
     left_out: u64,
 }
 
+impl Default for Seldom {
+    fn default() -> Self {
+        Self::up_to(1)
+    }
+}
+
 impl Seldom {
-    /// One more message. If it is to be logged, this is what comes after its text.
+    /// So many lines a second.
+    pub(crate) fn up_to(lines: u32) -> Self {
+        Self { lines, state: Mutex::default() }
+    }
+
+    /// One more line. If it is to be logged, this is what comes after its text.
     pub(crate) fn may_log(&self, now: Instant) -> Option<String> {
-        let mut state = crate::lock(&self.0);
-        if state.logged.is_some_and(|at| now.saturating_duration_since(at) < PAUSE) {
+        let mut state = crate::lock(&self.state);
+        if state.since.is_none_or(|since| now.saturating_duration_since(since) >= PAUSE) {
+            state.since = Some(now);
+            state.logged = 0;
+        }
+        if state.logged >= self.lines {
             state.left_out += 1;
             return None;
         }
+        state.logged += 1;
         let left_out = std::mem::take(&mut state.left_out);
-        state.logged = Some(now);
         Some(if left_out == 0 { String::new() } else { format!(" (and {left_out} times before)") })
     }
 }
@@ -48,5 +70,16 @@ mod tests {
         assert_eq!(at(1999), None);
         assert_eq!(at(5000).as_deref(), Some(" (and 1 times before)"));
         assert_eq!(at(6000).as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_few_lines_a_second_may_be_told_apart() {
+        let seldom = Seldom::up_to(3);
+        let start = Instant::now();
+        let logged = (0..100).filter(|_| seldom.may_log(start).is_some()).count();
+        assert_eq!(logged, 3);
+        let later = seldom.may_log(start + PAUSE);
+        assert_eq!(later.as_deref(), Some(" (and 97 times before)"));
+        assert_eq!(seldom.may_log(start + PAUSE).as_deref(), Some(""));
     }
 }

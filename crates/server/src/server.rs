@@ -14,14 +14,13 @@ use tokio::task::JoinHandle;
 use crate::config::{Address, Config, Data};
 use crate::error::StartError;
 use crate::http;
-use crate::net::Shared;
+use crate::net::admission::Admission;
 use crate::net::attention::Vigil;
 use crate::net::listen::{self, SocketFile, Tls};
 use crate::net::peers::Peers;
-use crate::net::strangers::Strangers;
+use crate::net::{Floods, Shared};
 use crate::own_runtime::OwnRuntime;
-use crate::seldom::Seldom;
-use crate::service::{PublicKey, Service, Work};
+use crate::service::{PerUser, PublicKey, Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
 use crate::users::Users;
@@ -113,7 +112,10 @@ impl Server {
         if let Some(users) = &users {
             users.divide(&service.datatypes);
         }
-        service.sessions_per_user = config.sessions_per_user;
+        service.allow_each_user(PerUser {
+            sessions: config.sessions_per_user,
+            records: config.records_per_user,
+        });
         let service = Arc::new(service);
         let writer = match opened {
             Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),
@@ -122,9 +124,13 @@ impl Server {
         let shared = Arc::new(Shared {
             service: Arc::clone(&service),
             peers: Peers::default(),
-            strangers: Strangers::new(config.connections, listen::HANDSHAKES),
+            admission: Admission::new(
+                config.connections,
+                users.as_ref().map(|_| config.connections_per_user),
+                listen::HANDSHAKES,
+            ),
             users,
-            refusals: Seldom::default(),
+            floods: Floods::default(),
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),

@@ -158,7 +158,9 @@ macro_rules! coded {
 coded! {
     SessionRefusal => |why| match why {
         SessionRefusal::Unknown => ErrorCode::NoSession,
-        SessionRefusal::Lease { .. } | SessionRefusal::TooMany { .. } => ErrorCode::Limit,
+        SessionRefusal::Lease { .. }
+        | SessionRefusal::TooMany { .. }
+        | SessionRefusal::TooManyOfUser { .. } => ErrorCode::Limit,
         SessionRefusal::Resting => ErrorCode::Loading,
         _ => ErrorCode::Refused,
     },
@@ -169,8 +171,12 @@ coded! {
         AcquireRefusal::Deadlock { .. } => ErrorCode::Deadlock,
         AcquireRefusal::Denied { .. } => ErrorCode::NoPerm,
         AcquireRefusal::TooManyWaiters { .. }
+        | AcquireRefusal::TooManyUserWaiters { .. }
         | AcquireRefusal::TooManyClaims { .. }
         | AcquireRefusal::TooManyRecords { .. }
+        | AcquireRefusal::TooManyUserRecords { .. }
+        | AcquireRefusal::TooManyAllClaims { .. }
+        | AcquireRefusal::TooManyUserClaims { .. }
         | AcquireRefusal::TooManyOwners { .. } => ErrorCode::Limit,
         _ => ErrorCode::Refused,
     },
@@ -185,6 +191,7 @@ coded! {
         ReassertRefusal::WrongEpoch { .. } => ErrorCode::Stale,
         ReassertRefusal::TooManyClaims { .. }
         | ReassertRefusal::TooManyRecords { .. }
+        | ReassertRefusal::TooManyAllClaims { .. }
         | ReassertRefusal::TooManyOwners { .. } => ErrorCode::Limit,
         _ => ErrorCode::Refused,
     },

@@ -206,6 +206,10 @@ fn put_acquire_refusal(why: &AcquireRefusal, to: &mut impl Words) {
         AcquireRefusal::TooManyWaiters { max: most } => max("too-many-waiters", most),
         AcquireRefusal::TooManyClaims { max: most } => max("too-many-claims", most),
         AcquireRefusal::TooManyRecords { max: most } => max("too-many-records", most),
+        AcquireRefusal::TooManyAllClaims { max: most } => max("too-many-all-claims", most),
+        AcquireRefusal::TooManyUserWaiters { max: most } => max("too-many-user-waiters", most),
+        AcquireRefusal::TooManyUserRecords { max: most } => max("too-many-user-records", most),
+        AcquireRefusal::TooManyUserClaims { max: most } => max("too-many-user-claims", most),
         AcquireRefusal::TooManyOwners { max: most } => max("too-many-owners", most),
         AcquireRefusal::NotServed(NotServed { group }) => max("not-served", &group.0.into()),
         AcquireRefusal::Deadlock { cycle } => {
@@ -231,6 +235,10 @@ fn put_session_refusal(why: &SessionRefusal, to: &mut impl Words) {
         }
         SessionRefusal::TooMany { max } => {
             to.word(b"too-many");
+            to.number(*max as u64);
+        }
+        SessionRefusal::TooManyOfUser { max } => {
+            to.word(b"too-many-of-user");
             to.number(*max as u64);
         }
         SessionRefusal::Unknown => bare("unknown", to),
@@ -373,6 +381,10 @@ fn read_acquire_refusal(from: &mut Reader<'_>) -> Result<AcquireRefusal, Bad> {
         b"too-many-waiters" => AcquireRefusal::TooManyWaiters { max: read_max(from)? },
         b"too-many-claims" => AcquireRefusal::TooManyClaims { max: read_max(from)? },
         b"too-many-records" => AcquireRefusal::TooManyRecords { max: read_max(from)? },
+        b"too-many-all-claims" => AcquireRefusal::TooManyAllClaims { max: read_max(from)? },
+        b"too-many-user-waiters" => AcquireRefusal::TooManyUserWaiters { max: read_max(from)? },
+        b"too-many-user-records" => AcquireRefusal::TooManyUserRecords { max: read_max(from)? },
+        b"too-many-user-claims" => AcquireRefusal::TooManyUserClaims { max: read_max(from)? },
         b"too-many-owners" => AcquireRefusal::TooManyOwners { max: read_max(from)? },
         b"not-served" => {
             let group = from.parsed("group", "a group from 0 to 255", |word| {
@@ -397,6 +409,7 @@ fn read_session_refusal(from: &mut Reader<'_>) -> Result<SessionRefusal, Bad> {
             SessionRefusal::Lease { min, max }
         }
         b"too-many" => SessionRefusal::TooMany { max: read_max(from)? },
+        b"too-many-of-user" => SessionRefusal::TooManyOfUser { max: read_max(from)? },
         b"unknown" => read_bare(from, SessionRefusal::Unknown)?,
         b"differs" => read_bare(from, SessionRefusal::Differs)?,
         b"resting" => read_bare(from, SessionRefusal::Resting)?,

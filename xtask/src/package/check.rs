@@ -185,14 +185,40 @@ fn shows_without_warnings(page: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What the unit has to say: how much the service may take, and that it never stays down.
+const BOUNDS: [&str; 5] =
+    ["LimitNOFILE=", "LimitCORE=0", "MemoryMax=", "TasksMax=", "StartLimitIntervalSec=0"];
+
+fn has_key(unit: &str, key: &str) -> bool {
+    unit.lines().any(|line| line.starts_with(key))
+}
+
 /// systemd understands the unit. Its program is not installed, so it is named where it is.
 fn is_a_unit(unit: &Path, program: &Path, root: &Path) -> Result<()> {
     let text = fs::read_to_string(unit)?;
     let (_, rest) = text.split_once("ExecStart=").context("the unit starts nothing")?;
     let installed = rest.split_whitespace().next().unwrap_or_default();
     ensure!(installed.ends_with("/bin/lockspan"), "the unit starts {installed}");
+    for key in BOUNDS {
+        ensure!(has_key(&text, key), "the unit does not say {key}");
+    }
     let copy = root.join("lockspan.service");
     fs::write(&copy, text.replace(installed, &program.display().to_string()))?;
     let verify = Cmd::new("systemd-analyze verify --man=no").arg(&copy);
     verify.run()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_bounds_the_service_and_never_leaves_it_down() {
+        let unit = include_str!("../../../packaging/systemd/lockspan.service");
+        for key in BOUNDS {
+            assert!(has_key(unit, key), "{key}");
+        }
+        let (first, _) = unit.split_once("[Service]").expect("a service");
+        assert!(has_key(first, "StartLimitIntervalSec=0"), "it is a key of [Unit]");
+    }
 }

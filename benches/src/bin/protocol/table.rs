@@ -37,7 +37,7 @@ impl Table {
         let mut out = Vec::new();
         for number in 0..SESSIONS {
             let session = SessionId(number);
-            let began = TableInput::Began { session, handoff: Handoff::Direct };
+            let began = TableInput::Began { session, handoff: Handoff::Direct, user: None };
             table.handle(Tick::ZERO, began, &mut out).expect("a session begins");
         }
         let term = Term { groups: GroupSet::ALL, epoch };

@@ -143,6 +143,7 @@ pub(crate) fn settle(
         } else {
             continue;
         };
+        settings.given.insert(spec.name);
         for value in values {
             (spec.set)(&mut settings, &value)
                 .map_err(|why| Bad(format!("{}: {value:?} {why}", origin.of(spec.name))))?;

@@ -1,5 +1,6 @@
 //! The table of `serve`'s options: the one place where each stands.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -63,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) log_level: LevelFilter,
     /// `None`: not said. `Some(None)`: never.
     pub(crate) idle_exit: Option<Option<std::time::Duration>>,
+    /// The options that were given, wherever.
+    pub(crate) given: BTreeSet<&'static str>,
     pub(crate) config: Config,
 }
 
@@ -81,6 +84,7 @@ impl Default for Settings {
             log: LogFormat::Text,
             log_level: LevelFilter::INFO,
             idle_exit: None,
+            given: BTreeSet::new(),
             config: Config::default(),
         }
     }
@@ -310,7 +314,7 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "max-sessions",
         kind: Kind::One,
         value: "N",
-        default: "100000",
+        default: "100000, less with little memory",
         help: "Sessions at a time; further ones are refused",
         set: |settings, text| count(&mut settings.config.protocol.sessions, text, MANY),
     },
@@ -318,7 +322,7 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "max-sessions-per-user",
         kind: Kind::One,
         value: "N",
-        default: "25000",
+        default: "a quarter of max-sessions",
         help: "Sessions of one user at a time, where there are users",
         set: |settings, text| count(&mut settings.config.sessions_per_user, text, MANY),
     },
@@ -326,9 +330,18 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "max-records",
         kind: Kind::One,
         value: "N",
-        default: "16000000",
-        help: "Records at a time in each shard; acquires of further ones are refused",
+        default: "16000000, less with little memory",
+        help: "Records at a time; acquires of further ones are refused. Four times as many grants \
+               and waits may share them",
         set: |settings, text| count(&mut settings.config.protocol.records, text, MANY),
+    },
+    Spec {
+        name: "max-records-per-user",
+        kind: Kind::One,
+        value: "N",
+        default: "a quarter of max-records",
+        help: "Records that the sessions of one user hold or wait for, where there are users",
+        set: |settings, text| count(&mut settings.config.records_per_user, text, MANY),
     },
     Spec {
         name: "max-claims",
@@ -342,17 +355,34 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "max-waiters",
         kind: Kind::One,
         value: "N",
-        default: "100000",
+        default: "100000, less with little memory",
         help: "Waiters in line for one record",
         set: |settings, text| count(&mut settings.config.protocol.waiters_per_record, text, MANY),
+    },
+    Spec {
+        name: "max-waiters-per-user",
+        kind: Kind::One,
+        value: "N",
+        default: "a quarter of max-waiters",
+        help: "Waiters of one user in line for one record, where there are users",
+        set: |settings, text| count(&mut settings.config.protocol.waiters_per_user, text, MANY),
     },
     Spec {
         name: "max-connections",
         kind: Kind::One,
         value: "N",
-        default: "10000",
-        help: "Connections at a time; further ones are closed with a message",
+        default: "10000, less with few file descriptors or little memory",
+        help: "Connections at a time; further ones are closed with a message. Where there are \
+               users, the last 16 are for those who may admin everything",
         set: |settings, text| count(&mut settings.config.connections, text, 1_000_000),
+    },
+    Spec {
+        name: "max-connections-per-user",
+        kind: Kind::One,
+        value: "N",
+        default: "a quarter of max-connections",
+        help: "Connections of one user at a time, where there are users",
+        set: |settings, text| count(&mut settings.config.connections_per_user, text, 1_000_000),
     },
     Spec {
         name: "max-outbox",

@@ -177,8 +177,13 @@ fn the_defaults_in_the_help_are_those_of_the_server() {
         if matches!(spec.name, "listen" | "http" | "data-dir" | "idle-exit" | "socket-group") {
             continue;
         }
+        // What one user may have follows from the whole, see `Config::fit`.
+        if spec.default.starts_with("a quarter of max-") {
+            continue;
+        }
         let mut set = Settings::default();
-        (spec.set)(&mut set, spec.default).expect(spec.name);
+        let default = spec.default.split(", less with ").next().expect("the default");
+        (spec.set)(&mut set, default).expect(spec.name);
         assert_eq!(format!("{set:?}"), format!("{plain:?}"), "{}", spec.name);
     }
     let listen = TABLE.iter().find(|spec| spec.name == "listen").map(|spec| spec.default);
@@ -215,16 +220,24 @@ fn every_option_is_reached_by_all_three_ways() {
             // They need each other, and have a test of their own.
             continue;
         }
-        let by_flag = settled(&[&format!("--{}={value}", spec.name)], none, "").unwrap();
         let name = variable(spec.name);
-        let by_variable = settled(&[], &[none, &[(&name, value)]].concat(), "").unwrap();
         let quoted = if spec.kind == Kind::Switch { value.into() } else { format!("{value:?}") };
-        let by_file = settled(&[], none, &format!("{} = {quoted}", spec.name)).unwrap();
-        let plain = format!("{:?}", settled(&[], none, "").unwrap());
-        let by_flag = format!("{by_flag:?}");
-        assert_ne!(by_flag, plain, "{}", spec.name);
-        assert_eq!(by_flag, format!("{by_variable:?}"), "{}", spec.name);
-        assert_eq!(by_flag, format!("{by_file:?}"), "{}", spec.name);
+        let [by_flag, by_variable, by_file] = [
+            settled(&[&format!("--{}={value}", spec.name)], none, ""),
+            settled(&[], &[none, &[(&name, value)]].concat(), ""),
+            settled(&[], none, &format!("{} = {quoted}", spec.name)),
+        ]
+        .map(|settings| {
+            let mut settings = settings.unwrap();
+            assert!(settings.given.contains(spec.name), "{}", spec.name);
+            settings.given.clear();
+            format!("{settings:?}")
+        });
+        let mut plain = settled(&[], none, "").unwrap();
+        plain.given.clear();
+        assert_ne!(by_flag, format!("{plain:?}"), "{}", spec.name);
+        assert_eq!(by_flag, by_variable, "{}", spec.name);
+        assert_eq!(by_flag, by_file, "{}", spec.name);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![expect(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod resp;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

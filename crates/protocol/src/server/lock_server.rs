@@ -220,7 +220,7 @@ impl LockServer {
     fn tell_tables(&mut self, now: Tick, said: ToTables) {
         match said {
             ToTables::Began { session, handoff } => {
-                self.tell_all(now, &TableInput::Began { session, handoff });
+                self.tell_all(now, &TableInput::Began { session, handoff, user: None });
             }
             ToTables::Ended { session } => self.tell_all(now, &TableInput::Ended { session }),
             ToTables::Begin { term, listed } => {

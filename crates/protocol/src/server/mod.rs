@@ -10,6 +10,7 @@
 //! The parts speak to each other by inputs and outputs as well, so that a driver may give each
 //! shard a thread of its own.
 
+mod budget;
 mod claims;
 mod graph;
 mod lock_server;
@@ -32,9 +33,10 @@ use crate::token::Epoch;
 /// For each that is shown, so many are looked at: not everybody may see everything.
 const LOOKED: usize = 64;
 
+pub use budget::Budget;
 pub use graph::{Fact, OwnersView, Scope, Victim, WaitGraph};
 pub use lock_server::{LockServer, reply_to};
-pub use table::LockTable;
+pub use table::{LockTable, UserQuota};
 
 /// What happens to a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,8 +44,13 @@ impl Entry {
         self.readers.len + self.writers.len + u32::from(self.upgrader.some().is_some())
     }
 
+    /// All of its claims.
+    pub(super) fn claims(&self) -> u32 {
+        self.holders.len + self.waiters()
+    }
+
     pub(super) fn is_unused(&self) -> bool {
-        self.holders.is_empty() && self.waiters() == 0
+        self.claims() == 0
     }
 
     /// The strongest wish of those who wait.

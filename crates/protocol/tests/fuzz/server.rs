@@ -18,8 +18,10 @@ const LISTED: u64 = 3;
 const LIMITS: Limits = Limits {
     sessions: 4,
     records: 2,
+    claims: 6,
     claims_per_session: 2,
     waiters_per_record: 2,
+    waiters_per_user: 2,
     owners: OWNERS_MAX,
     search_steps: 50,
     ttl_min: Duration::from_secs(1),

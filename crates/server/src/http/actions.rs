@@ -16,6 +16,7 @@ use super::content::{Content, json as answer};
 use super::guard::Refused;
 use super::login::{Login, shown as name};
 use super::shown;
+use crate::audit::AUDIT;
 use crate::service::Work;
 
 /// How long a record is asked for.
@@ -102,7 +103,7 @@ fn end_session(
     work.dirty.flush();
     let left = retired.map_err(|why| (StatusCode::CONFLICT, why.to_string()))?;
     tracing::warn!(
-        target: "audit",
+        target: AUDIT,
         user = %name(&login.user),
         session = %id,
         "audit: session is renewed no more; it ends within {left:?}"
@@ -132,7 +133,7 @@ fn take_back(
     let drawn = getrandom::u64()
         .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
     tracing::warn!(
-        target: "audit",
+        target: AUDIT,
         user = %name(&login.user),
         record = %shown::readable(record.as_bytes()),
         "audit: the record is taken back; its holder has {ASKED_FOR:?}"
@@ -142,7 +143,7 @@ fn take_back(
         let name = shown::readable(record.as_bytes());
         let got = shared.service.take_back(SessionId(drawn), record, ASKED_FOR).await;
         let end = if got { "was given back" } else { "was not given back in time" };
-        tracing::info!(target: "audit", record = %name, "audit: the record {end}");
+        tracing::info!(target: AUDIT, record = %name, "audit: the record {end}");
     });
     let millis = u64::try_from(ASKED_FOR.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "asked": millis })))

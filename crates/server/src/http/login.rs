@@ -16,6 +16,8 @@ use super::Site;
 use super::guard::{Refused, one};
 use super::operators::Denied;
 use super::query::Query;
+use crate::audit::AUDIT;
+use crate::seldom::Seldom;
 
 /// How long a login lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(3600);
@@ -35,6 +37,9 @@ pub(super) const CSRF: &str = "x-lockspan-csrf";
 pub(super) struct Logins {
     known: Mutex<HashMap<String, Login>>,
     failed: Mutex<VecDeque<Instant>>,
+    /// Lines of the log that others can cause.
+    refused: Seldom,
+    not_allowed: Seldom,
 }
 
 /// One of them.
@@ -71,6 +76,7 @@ impl Site {
         user: &str,
         password: &str,
     ) -> Result<(String, Login), Refused> {
+        self.check_audit()?;
         let counts = self.operators.needs_counting();
         if counts {
             self.logins.check_attempts()?;
@@ -80,7 +86,9 @@ impl Site {
             if counts {
                 crate::lock(&self.logins.failed).push_back(Instant::now());
             }
-            tracing::warn!(target: "audit", "audit: a login on the page was refused");
+            if let Some(more) = self.logins.refused.may_log(Instant::now()) {
+                tracing::warn!(target: AUDIT, "audit: a login on the page was refused{more}");
+            }
             (StatusCode::FORBIDDEN, why)
         })?;
         let (id, csrf) = (draw()?, draw()?);
@@ -95,7 +103,7 @@ impl Site {
             known.remove(&oldest);
         }
         known.insert(login.id.clone(), login.clone());
-        tracing::info!(target: "audit", user = %shown(user), "audit: logged in on the page");
+        tracing::info!(target: AUDIT, user = %shown(user), "audit: logged in on the page");
         let (name, age) = (self.cookie_name(), LASTS.as_secs());
         let cookie =
             format!("{name}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}", login.id);
@@ -126,7 +134,7 @@ impl Site {
         let id = self.cookie(headers);
         let known = id.and_then(|id| crate::lock(&self.logins.known).remove(&id));
         if let Some(Login { user, .. }) = known {
-            tracing::info!(target: "audit", user = %shown(&user), "audit: logged out of the page");
+            tracing::info!(target: AUDIT, user = %shown(&user), "audit: logged out of the page");
         }
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie_name())
     }
@@ -150,12 +158,25 @@ impl Site {
         Ok(login)
     }
 
+    /// Whether what is done now can be written down.
+    fn check_audit(&self) -> Result<(), Refused> {
+        let gate = self.shared.config.audit.check();
+        gate.map_err(|why| (StatusCode::SERVICE_UNAVAILABLE, why.to_owned()))
+    }
+
     /// Who acts, if they may.
     pub(super) fn actor(&self, headers: &HeaderMap) -> Result<Login, Refused> {
         let login = self.by_page(headers)?;
+        self.check_audit()?;
         if !login.may_act {
             let user = shown(&login.user);
-            tracing::warn!(target: "audit", user = %user, "audit: may look, and wanted to act");
+            if let Some(more) = self.logins.not_allowed.may_log(Instant::now()) {
+                tracing::warn!(
+                    target: AUDIT,
+                    user = %user,
+                    "audit: may look, and wanted to act{more}"
+                );
+            }
             let why = format!("the user {user} may look, but not act");
             return Err((StatusCode::FORBIDDEN, why));
         }

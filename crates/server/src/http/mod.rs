@@ -58,6 +58,7 @@ use login::Logins;
 use metrics::Cached;
 use operators::Operators;
 use patient::Patient;
+pub(crate) use places::PLACES;
 use places::{Place, Places};
 use pulse::Pulse;
 use samples::Samples;

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex};
 use tokio::task::AbortHandle;
 
 /// Connections at a time. A browser has up to six.
-pub(super) const PLACES: usize = 256;
+pub(crate) const PLACES: usize = 256;
 
 /// All connections that have a place.
 #[derive(Debug, Default)]

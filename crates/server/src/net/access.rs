@@ -18,6 +18,7 @@
 //! are used up by it: so it is believed of those who may *admin* all, and of nobody else.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{
@@ -125,10 +126,13 @@ impl Known {
         }
         let shown = held.map_or(epoch, |held| held.max(epoch));
         let user = self.user.name();
-        if !std::mem::replace(&mut self.logged, true) {
+        if !std::mem::replace(&mut self.logged, true)
+            && let Some(more) = service.shown_epochs.may_log(Instant::now())
+        {
             tracing::warn!(
                 "user {user} has shown {shown}, and {present} is the present one: not believed. If \
-                 the data directory is an old copy, somebody who may admin all has to say so"
+                 the data directory is an old copy, somebody who may admin all has to say \
+                 so{more}"
             );
         }
         let text = format!("user {user} may not show {shown}: {present} is the present one");

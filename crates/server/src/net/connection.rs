@@ -12,11 +12,11 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::access::Access;
+use super::admission::Ticket;
 use super::locks::no_such;
 use super::login::Login;
 use super::outbox::{Closed, Outbox};
 use super::peers::Peer;
-use super::strangers::Stranger;
 use crate::clock;
 use crate::service::{Seat, Work};
 
@@ -52,8 +52,8 @@ pub(super) struct Connection {
     pub(super) login: Option<Login>,
     /// Nobody is served here later than that.
     login_by: Instant,
-    /// Its place among those who have yet to log in.
-    pub(super) stranger: Option<Stranger>,
+    /// Its place among all connections.
+    pub(super) ticket: Ticket,
     /// The sessions that were named here, and the last of them.
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     pub(super) last: Option<Arc<Seat>>,
@@ -68,7 +68,7 @@ pub(super) struct Connection {
 }
 
 /// Serves one client until it goes.
-pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option<Stranger>) {
+pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) {
     let outbox = Arc::clone(&peer.outbox);
     let access = if shared.users.is_some() { Access::Nobody } else { Access::Everybody };
     let login_by = Instant::now() + shared.config.login_within;
@@ -80,7 +80,7 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option
         access,
         login: None,
         login_by,
-        stranger,
+        ticket,
         seats: HashMap::new(),
         last: None,
         told: None,

@@ -10,16 +10,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockspan_tls::{ServerConfig, Stream, TlsStream};
+use lockspan_tls::{KEEPALIVE, ServerConfig, Stream, TlsStream};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::Shared;
+use super::admission::Ticket;
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
-use super::strangers::Stranger;
+use super::spare::{self, Spare};
 use crate::config::{Address, SocketRights};
 use crate::error::StartError;
 use crate::seldom::Seldom;
@@ -63,6 +64,9 @@ pub(crate) const HANDSHAKES: usize = 512;
 
 /// How long a handshake may take, with the wait for its turn.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The pause after a connection that could not be accepted.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The first byte of a client that speaks TLS.
 const TLS: u8 = 0x16;
@@ -185,38 +189,55 @@ impl Listener {
     pub(crate) async fn run(self, shared: Arc<Shared>) {
         let mut greeted = JoinSet::new();
         let failures = Seldom::default();
+        let mut spare = Spare::default();
         loop {
+            spare.fill();
             match self.accept(shared.config.keepalive).await {
-                Ok((stream, from)) => match (shared.strangers.enter(from.1), stream, &self.tls) {
-                    (Ok(stranger), Stream::Tcp(stream), Some(tls)) => {
-                        greeted.spawn(tls.clone().greet(
-                            Arc::clone(&shared),
-                            stream,
-                            from,
-                            stranger,
-                        ));
+                Ok((stream, from)) => match (shared.admission.enter(from.1), stream, &self.tls) {
+                    (Ok(ticket), Stream::Tcp(stream), Some(tls)) => {
+                        let shared = Arc::clone(&shared);
+                        greeted.spawn(tls.clone().greet(shared, stream, from, ticket));
                     }
-                    (Ok(stranger), stream, _) => admit(&shared, stream, from, stranger),
+                    (Ok(ticket), stream, _) => admit(&shared, stream, from, ticket),
                     (Err(why), stream, tls) => {
-                        if let Some(more) = shared.refusals.may_log(Instant::now()) {
+                        if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
                             tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
                         }
-                        // Who expects TLS does not understand it.
-                        if tls.is_none() {
-                            refuse(stream, format!("-LIMIT {why}\r\n").as_bytes());
-                        }
+                        self.refuse(stream, tls.is_some(), &why.to_string());
                     }
                 },
                 Err(why) => {
-                    // Too many open files, most likely: others may close some.
                     if let Some(more) = failures.may_log(Instant::now()) {
                         let at = &self.address;
                         tracing::error!("can't accept a connection on {at}: {why}{more}");
                     }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    if !(spare::is_lacking(&why) && self.refuse_with(&mut spare).await) {
+                        // Others may close some files meanwhile.
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 }
             }
             while greeted.try_join_next().is_some() {}
+        }
+    }
+
+    /// Accepts a connection with the descriptor that was kept for that, and refuses it, so that its
+    /// client does not wait for an answer. Whether there was one.
+    async fn refuse_with(&self, spare: &mut Spare) -> bool {
+        if !spare.free() {
+            return false;
+        }
+        let accepted = tokio::time::timeout(PAUSE, self.accept(KEEPALIVE)).await;
+        let Ok(Ok((stream, _))) = accepted else { return false };
+        let why = "the server has no file descriptor left (ulimit -n); try again later";
+        self.refuse(stream, self.tls.is_some(), why);
+        true
+    }
+
+    /// Says why, unless the client expects TLS, and closes.
+    fn refuse(&self, stream: Stream, is_tls: bool, why: &str) {
+        if !is_tls {
+            refuse(stream, format!("-LIMIT {why}\r\n").as_bytes());
         }
     }
 
@@ -242,15 +263,19 @@ type From = (String, Place);
 
 impl Tls {
     /// A client is let in after its handshake, which others don't wait for.
-    async fn greet(self, shared: Arc<Shared>, stream: TcpStream, from: From, stranger: Stranger) {
-        let greeted = tokio::time::timeout(HANDSHAKE, self.handshake(stream, &stranger)).await;
+    async fn greet(self, shared: Arc<Shared>, stream: TcpStream, from: From, ticket: Ticket) {
+        let greeted = tokio::time::timeout(HANDSHAKE, self.handshake(stream, &ticket)).await;
         match greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-            Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, stranger),
-            Err(why) => tracing::info!("no TLS with {}: {why}", from.0),
+            Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, ticket),
+            Err(why) => {
+                if let Some(more) = shared.floods.no_tls.may_log(Instant::now()) {
+                    tracing::info!("no TLS with {}: {why}{more}", from.0);
+                }
+            }
         }
     }
 
-    async fn handshake(&self, stream: TcpStream, stranger: &Stranger) -> io::Result<TlsStream> {
+    async fn handshake(&self, stream: TcpStream, ticket: &Ticket) -> io::Result<TlsStream> {
         let mut first = [0];
         // Whoever says nothing takes no turn from others.
         if stream.peek(&mut first).await? == 1 && first != [TLS] {
@@ -260,7 +285,7 @@ impl Tls {
             return Err(io::Error::other("the client does not speak it"));
         }
         // First among its own: those of one network don't stand in the line of all.
-        let _own = stranger.turns.acquire().await.map_err(io::Error::other)?;
+        let _own = ticket.turns.acquire().await.map_err(io::Error::other)?;
         let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
         let (config, stream) = (Arc::clone(&self.config), stream.into_std()?);
         // Aborted when this is dropped: after its time, or with the listener.
@@ -272,30 +297,26 @@ impl Tls {
     }
 }
 
-fn admit(shared: &Arc<Shared>, stream: Stream, from: From, stranger: Stranger) {
-    let max = shared.config.connections;
-    if shared.peers.len() >= max {
-        let (from, _) = from;
-        if let Some(more) = shared.refusals.may_log(Instant::now()) {
-            tracing::warn!("a connection from {from} is refused: there are {max} already{more}");
+fn admit(shared: &Arc<Shared>, stream: Stream, from: From, mut ticket: Ticket) {
+    if let Err(why) = ticket.admit(shared.users.is_some()) {
+        if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
+            tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
         }
-        let text = format!("-LIMIT there are {max} connections, and no more are allowed\r\n");
-        refuse(stream, text.as_bytes());
+        refuse(stream, format!("-LIMIT {why}\r\n").as_bytes());
         return;
     }
-    let (stranger, room) = match &shared.users {
-        Some(_) => (Some(stranger), STRANGER_OUTBOX.min(shared.config.outbox)),
-        None => (None, shared.config.outbox),
+    let room = match &shared.users {
+        Some(_) => STRANGER_OUTBOX.min(shared.config.outbox),
+        None => shared.config.outbox,
     };
     let outbox = Outbox::new(shared.peers.next_id(), stream, room);
-    if let Some(peer) = shared.peers.add(outbox, from, max) {
-        shared.service.meters.connections_total.add(1);
-        // A server that stops closes those whom it finds here; who comes later is not found.
-        if shared.service.is_halted() {
-            peer.outbox.close();
-        }
-        tokio::spawn(connection::serve(Arc::clone(shared), peer, stranger));
+    let peer = shared.peers.add(outbox, from);
+    shared.service.meters.connections_total.add(1);
+    // A server that stops closes those whom it finds here; who comes later is not found.
+    if shared.service.is_halted() {
+        peer.outbox.close();
     }
+    tokio::spawn(connection::serve(Arc::clone(shared), peer, ticket));
 }
 
 /// Says why, if the client's socket takes it at once, and closes.
@@ -310,7 +331,7 @@ fn refuse(stream: Stream, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::strangers::Strangers;
+    use crate::net::admission::Admission;
     use crate::own_runtime::OwnRuntime;
     use bytes::BytesMut;
     use lockspan_tls::testing::Certificates;
@@ -356,7 +377,7 @@ mod tests {
         let Address::Tcp(at) = listener.address else { panic!("no TCP") };
         let trusted = ClientFiles { ca: Some(made.pem("ca")), ..ClientFiles::default() };
         let connector = TlsConnector::from(trusted.load().expect("good files"));
-        let strangers = Strangers::new(80, 8);
+        let admission = Admission::new(80, None, 8);
         let mut greeted = Vec::new();
         for _ in 0..3 {
             let connector = connector.clone();
@@ -369,8 +390,8 @@ mod tests {
             });
             let (stream, from) = listener.accept(Duration::from_secs(60)).await.expect("a client");
             let Stream::Tcp(stream) = stream else { panic!("no TCP") };
-            let stranger = strangers.enter(from.1).expect("room");
-            let stream = tls.handshake(stream, &stranger).await.expect("a handshake");
+            let ticket = admission.enter(from.1).expect("room");
+            let stream = tls.handshake(stream, &ticket).await.expect("a handshake");
             greeted.push((stream, client.await.expect("connected")));
         }
         assert_eq!(*crate::lock(&watched.threads), vec![Some("handshakes".to_owned()); 3]);

@@ -11,6 +11,7 @@ use lockspan_wire::{
 
 use super::connection::Connection;
 use super::glob::Pattern;
+use crate::audit::AUDIT;
 use crate::clock;
 use crate::config::Address;
 use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
@@ -260,10 +261,12 @@ impl Connection {
     /// `LS.END`: an operator ends a session. How long its last lease lasts.
     fn end(&self, id: PublicId, work: &mut Work) -> Result<Duration, CommandError> {
         let service = &self.shared.service;
+        let gate = self.shared.config.audit.check();
+        gate.map_err(|why| CommandError::new(ErrorCode::Limit, why))?;
         let left = service.retire(service.session_of(id)?, work);
         let left = left.map_err(|why| CommandError::from(&why))?;
         tracing::warn!(
-            target: "audit",
+            target: AUDIT,
             user = %self.access.user().map_or("-", |user| &**user),
             session = %id,
             "audit: LS.END: the session is renewed no more; it ends within {left:?}"

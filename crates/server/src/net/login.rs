@@ -1,15 +1,17 @@
 //! How a connection becomes somebody's: `AUTH`, and `HELLO` with `AUTH`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use lockspan_wire::{CommandError, ErrorCode, Protocol, Secret, Value};
 
 use super::access::{Access, Known};
+use super::admission::Refused as TooMany;
 use super::commands::Reply;
 use super::connection::Connection;
 use crate::service::Work;
-use crate::users::{Refused, User};
+use crate::users::{Refused, User, Verb};
 
 /// A login that is not decided yet.
 #[derive(Debug)]
@@ -29,13 +31,15 @@ impl Connection {
         let name = str::from_utf8(&user).unwrap_or_default();
         let is_gone = || self.outbox.stream().is_gone();
         let reply = match users.check(self.peer.place, name, &password, is_gone).await {
-            Ok(user) => {
-                self.become_user(user);
-                match hello {
-                    Some((protocol, name)) => self.hello(protocol, name),
-                    None => Ok(Value::OK),
+            Ok(user) => match (self.become_user(user), hello) {
+                (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
+                (Ok(()), None) => Ok(Value::OK),
+                (Err(why), _) => {
+                    // A stranger leaves its place to others at once.
+                    self.quits = self.access.is_nobody();
+                    Err(CommandError::new(ErrorCode::Limit, why.to_string()))
                 }
-            }
+            },
             Err(why) => refusal(why),
         };
         let mut work = Work::default();
@@ -44,14 +48,21 @@ impl Connection {
         work.dirty.flush();
     }
 
-    fn become_user(&mut self, user: Arc<User>) {
+    fn become_user(&mut self, user: Arc<User>) -> Result<(), TooMany> {
+        let is_operator = user.may_everywhere(Verb::Admin);
+        if let Err(why) = self.ticket.log_in(user.name(), is_operator) {
+            if let Some(more) = self.shared.floods.refused.may_log(Instant::now()) {
+                tracing::warn!("a login of user {} is refused: {why}{more}", user.name());
+            }
+            return Err(why);
+        }
         if self.access.user() != Some(user.name()) {
             self.forget_sessions();
         }
         self.peer.about(|about| about.user = user.name().to_string());
-        self.stranger = None;
         self.outbox.allow(self.shared.config.outbox);
         self.access = Access::User(Known::new(user));
+        Ok(())
     }
 
     /// Nobody is logged in any more.

@@ -1,6 +1,7 @@
 //! Sockets: listeners, one task for each connection, and the commands that clients send.
 
 mod access;
+pub(crate) mod admission;
 pub(crate) mod attention;
 mod commands;
 mod connection;
@@ -11,7 +12,7 @@ mod locks;
 mod login;
 pub(crate) mod outbox;
 pub(crate) mod peers;
-pub(crate) mod strangers;
+mod spare;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,9 +22,9 @@ use crate::seldom::Seldom;
 use crate::service::Service;
 use crate::stats::Stats;
 use crate::users::Users;
+use admission::Admission;
 use attention::Vigil;
 use peers::Peers;
-use strangers::Strangers;
 
 /// What every connection of a server knows.
 #[derive(Debug)]
@@ -31,18 +32,27 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     pub(crate) config: Config,
     pub(crate) peers: Peers,
-    /// Those who have yet to log in, or are in their handshake.
-    pub(crate) strangers: Arc<Strangers>,
+    /// How many connections there are, and may be.
+    pub(crate) admission: Arc<Admission>,
     /// Those who may log in; none: whoever connects may do everything.
     pub(crate) users: Option<Arc<Users>>,
-    /// Connections that are refused, for the log.
-    pub(crate) refusals: Seldom,
+    /// What clients can cause in the log, as often as they like.
+    pub(crate) floods: Floods,
     pub(crate) vigil: Option<Vigil>,
     /// Where the server listens.
     pub(crate) addresses: Vec<Address>,
     /// 40 hexadecimal digits, drawn for this run.
     pub(crate) run_id: String,
     pub(crate) started: Instant,
+}
+
+/// Lines of the log that clients cause, each kind with its bound.
+#[derive(Debug, Default)]
+pub(crate) struct Floods {
+    /// Connections and logins that are refused because of a limit.
+    pub(crate) refused: Seldom,
+    /// Handshakes that fail.
+    pub(crate) no_tls: Seldom,
 }
 
 impl Shared {

@@ -66,22 +66,14 @@ impl Peers {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes in a connection, unless there are as many as may be.
-    pub(crate) fn add(
-        &self,
-        outbox: Arc<Outbox>,
-        (from, place): (String, Place),
-        max: usize,
-    ) -> Option<Arc<Peer>> {
+    /// Takes in a connection.
+    pub(crate) fn add(&self, outbox: Arc<Outbox>, (from, place): (String, Place)) -> Arc<Peer> {
         let mut all = crate::lock(&self.all);
-        if all.len() >= max {
-            return None;
-        }
         let id = outbox.id;
         let peer = Peer { outbox, from, place, since: Instant::now(), about: Mutex::default() };
         let peer = Arc::new(peer);
         all.insert(id, Arc::clone(&peer));
-        Some(peer)
+        peer
     }
 
     pub(crate) fn remove(&self, id: u64) {

@@ -12,6 +12,7 @@ use lockspan_protocol::{
 };
 use lockspan_wire::{ErrorCode, Event, Value};
 
+use super::of_users::OfUsers;
 use super::public::ByPublicId;
 use super::recovery::Recovers;
 use super::seat::Seat;
@@ -32,8 +33,8 @@ pub(super) struct Desk {
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     /// The same sessions, by what others see of them.
     pub(super) by_public: ByPublicId,
-    /// How many of them each user has.
-    pub(super) of_users: HashMap<Arc<str>, usize>,
+    /// What each user has of them.
+    pub(super) of_users: OfUsers,
     /// Those from a run without users that nobody has spoken for since.
     orphans: HashSet<SessionId>,
     /// Stands for the sessions of a run before of which nothing is known.
@@ -52,7 +53,7 @@ impl Desk {
             out: VecDeque::new(),
             seats: HashMap::new(),
             by_public: ByPublicId::default(),
-            of_users: HashMap::new(),
+            of_users: OfUsers::new(shards),
             orphans: HashSet::new(),
             phantom: None,
             recovers: None,
@@ -61,11 +62,6 @@ impl Desk {
 }
 
 impl Desk {
-    /// A session is this user's from now on.
-    pub(super) fn one_more_of(&mut self, user: &Arc<str>) {
-        *self.of_users.entry(Arc::clone(user)).or_default() += 1;
-    }
-
     /// Whether it is what stands for the sessions of which nothing is known.
     pub(super) fn is_phantom(&self, session: SessionId) -> bool {
         self.phantom.is_some_and(|phantom| phantom.session == session)
@@ -79,15 +75,6 @@ impl Desk {
 
     pub(super) fn is_orphan(&self, session: SessionId) -> bool {
         self.orphans.contains(&session)
-    }
-
-    fn one_less_of(&mut self, user: &Arc<str>) {
-        if let Some(count) = self.of_users.get_mut(user) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_users.remove(user);
-            }
-        }
     }
 }
 
@@ -129,7 +116,7 @@ impl Service {
                 if one.here {
                     let owner = self.storage.owner(one.session);
                     match &owner {
-                        Some(owner) => desk.one_more_of(owner),
+                        Some(owner) => desk.of_users.one_more(owner),
                         None => {
                             desk.orphans.insert(one.session);
                         }
@@ -239,7 +226,7 @@ impl Service {
                 if let Some(seat) = desk.seats.remove(&session) {
                     desk.by_public.remove(seat.public, session);
                     if let Some(owner) = seat.owner() {
-                        desk.one_less_of(owner);
+                        desk.of_users.one_less(owner);
                     }
                     self.adopted(desk, session);
                     seat.end(work);
@@ -260,9 +247,11 @@ impl Service {
         match said {
             ToTables::Began { session, handoff } => {
                 let Some(seat) = desk.seats.get(&session) else { return };
+                let user = seat.owner().and_then(|owner| desk.of_users.quota(owner));
                 for shard in 0..self.shards.len() {
                     crate::lock(&self.shards[shard]).seats.insert(session, Arc::clone(seat));
-                    self.tell_shard(shard, TableInput::Began { session, handoff }, work);
+                    let user = user.clone();
+                    self.tell_shard(shard, TableInput::Began { session, handoff, user }, work);
                 }
                 seat.set_open(true);
             }

@@ -56,6 +56,7 @@ mod acquire;
 mod desk;
 mod lock;
 mod look;
+mod of_users;
 mod operate;
 mod patience;
 mod places;
@@ -74,23 +75,26 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use lockspan_protocol::server::Budget;
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::watch::{Datatypes, Watch};
 use lockspan_protocol::{
-    Epoch, GROUPS, Group, Limits, Record, Refusal, SessionId, SessionRefusal, Tick, ToServer,
-    WaitGraph,
+    Epoch, GROUPS, Group, Limits, LockTable, Record, Refusal, SessionId, SessionRefusal, Tick,
+    ToServer, WaitGraph,
 };
 use lockspan_wire::CommandError;
 use lockspan_wire::reply::Deadlock;
 use tokio::sync::Notify;
 
 use crate::clock;
+use crate::seldom::Seldom;
 use crate::stats::{Meters, Stats};
 use crate::store::Storage;
 pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use lock::Vigils;
 pub(crate) use lock::{LockTag, LockWish, session_of};
+pub(crate) use of_users::PerUser;
 use patience::Patiences;
 use places::Places;
 pub(crate) use public::PublicKey;
@@ -127,9 +131,9 @@ pub(crate) struct Service {
     /// A term has begun, or it could not be stored that it does.
     pub(crate) began: Notify,
     pub(crate) limits: Limits,
-    /// How many sessions a user may open.
-    pub(crate) sessions_per_user: usize,
     pub(crate) meters: Meters,
+    /// Epochs that users show and are not believed, for the log.
+    pub(crate) shown_epochs: Seldom,
     /// By which tables count.
     pub(crate) datatypes: Arc<Datatypes>,
     /// The last waits that were refused because they closed a circle.
@@ -144,11 +148,12 @@ impl Service {
         storage: Storage,
         remembered: usize,
     ) -> Self {
-        // The limit is the server's; names spread evenly enough over its tables.
-        let of_table = Limits { records: limits.records.div_ceil(shards), ..limits.clone() };
+        let (records, claims) =
+            (Budget::new(limits.records, shards), Budget::new(limits.claims, shards));
         let datatypes = Arc::<Datatypes>::default();
         let watch = || Watch::new(Arc::clone(&datatypes), remembered);
-        let shard = || Mutex::new(Shard::new(of_table.clone(), key, watch()));
+        let table = || LockTable::new(limits.clone(), key).within(&records, &claims);
+        let shard = || Mutex::new(Shard::new(table().watched_by(watch())));
         Self {
             desk: Mutex::new(Desk::new(limits.clone(), shards)),
             shards: (0..shards).map(|_| shard()).collect(),
@@ -167,11 +172,17 @@ impl Service {
             ready: AtomicBool::new(false),
             began: Notify::new(),
             limits,
-            sessions_per_user: usize::MAX,
             meters: Meters::default(),
+            shown_epochs: Seldom::default(),
             datatypes,
             circles: Mutex::default(),
         }
+    }
+
+    /// So much may one user have. For a server that has no session yet.
+    pub(crate) fn allow_each_user(&mut self, per_user: PerUser) {
+        let desk = self.desk.get_mut().expect("nobody else has had it");
+        desk.of_users.allow(per_user);
     }
 
     /// Nothing is decided from now on: messages are not looked at.

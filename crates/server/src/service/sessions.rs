@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::server::Output;
-use lockspan_protocol::server::registry::RegistryOutput;
+use lockspan_protocol::server::registry::{RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::{Handoff, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{CommandError, ErrorCode};
@@ -33,13 +33,13 @@ impl Service {
             }
             let new = owner.filter(|_| !desk.seats.contains_key(&session));
             if let Some(user) = new
-                && desk.of_users.get(user).is_some_and(|count| *count >= self.sessions_per_user)
+                && let Some(max) = desk.of_users.is_full(user)
             {
-                return Err(SessionRefusal::TooMany { max: self.sessions_per_user });
+                return Err(SessionRefusal::TooManyOfUser { max });
             }
             desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
             if let Some(user) = new {
-                desk.one_more_of(user);
+                desk.of_users.one_more(user);
             }
             let known = desk.seats.get(&session).cloned();
             let seat = known.unwrap_or_else(|| {
@@ -68,7 +68,12 @@ impl Service {
             {
                 // Before it is written, which is when this is done.
                 seat.claim(user);
-                desk.one_more_of(user);
+                desk.of_users.one_more(user);
+                // The tables know the session; now they hear whose it is.
+                desk.out.push_back(RegistryOutput::Tables(ToTables::Began {
+                    session,
+                    handoff: seat.handoff,
+                }));
                 self.adopted(desk, session);
             }
         });

@@ -4,11 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use lockspan_protocol::server::table::{ClaimView, TableInput, TableOutput};
-use lockspan_protocol::server::watch::Watch;
 use lockspan_protocol::server::{Fact, Scope};
-use lockspan_protocol::{
-    Limits, LockTable, Record, Refusal, SessionId, Tick, ToNode, ToServer, WaitGraph,
-};
+use lockspan_protocol::{LockTable, Record, Refusal, SessionId, Tick, ToNode, ToServer, WaitGraph};
 
 use super::seat::Seat;
 use super::work::{Note, Work};
@@ -54,9 +51,9 @@ impl Seats {
 }
 
 impl Shard {
-    pub(super) fn new(limits: Limits, key: u64, watch: Watch) -> Self {
+    pub(super) fn new(table: LockTable) -> Self {
         Self {
-            table: LockTable::new(limits, key).watched_by(watch),
+            table,
             seats: Seats::default(),
             counts: Counts::default(),
             last: Tick(0),

@@ -28,6 +28,7 @@ use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
 use lockspan_wire::Secret;
 use tokio::sync::Semaphore;
 
+use crate::seldom::Seldom;
 use attempts::Attempts;
 pub use attempts::Place;
 pub use file::BadUsers;
@@ -36,6 +37,9 @@ use rules::Rules;
 
 /// Logins that may wait for their turn.
 const LINE: usize = 256;
+
+/// Failed logins that the log names, each second; the others are counted there.
+const FAILURES_LOGGED: u32 = 8;
 
 /// How long a login waits for its turn. Nodes give up after 5 s, and one that has is compared in
 /// vain.
@@ -144,6 +148,8 @@ pub struct Users {
     decoys: HashMap<Cost, PasswordHashString>,
     key: Key,
     attempts: Mutex<Attempts>,
+    /// Passwords that were wrong, for the log.
+    failures: Seldom,
     /// One for each password that may be compared at a time.
     turns: Arc<Semaphore>,
     line: AtomicUsize,
@@ -189,6 +195,7 @@ impl Users {
             decoys,
             key: Key::draw(),
             attempts: Mutex::default(),
+            failures: Seldom::up_to(FAILURES_LOGGED),
             turns: Arc::new(Semaphore::new(half.clamp(1, 4))),
             line: AtomicUsize::new(0),
         })
@@ -286,7 +293,9 @@ impl Users {
                 crate::lock(&self.attempts).failed(Instant::now(), from, name);
                 // Somebody may have typed their password in the place of their name.
                 let who = if entry.is_some() { name } else { "(unknown)" };
-                tracing::warn!("a login failed: user {who}, from {from}");
+                if let Some(more) = self.failures.may_log(Instant::now()) {
+                    tracing::warn!("a login failed: user {who}, from {from}{more}");
+                }
                 Err(Refused::Wrong)
             }
         }

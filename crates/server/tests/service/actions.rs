@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockspan_protocol::{Mode, ToNode};
-use lockspan_server::{Config, Data, Server};
+use lockspan_server::{AuditGate, Config, Data, Server};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -117,6 +117,35 @@ async fn where_there_are_users_they_look_and_act_as_their_rights_say() {
     }
     let root = Operator::log_in_as(&server, "root", "toor").await;
     ends_with_the_login(&root).await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f84_the_page_does_nothing_that_can_not_be_written_down() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (data, audit) = (Data::Dir(dir.path().to_owned()), AuditGate::default());
+    let server = start(with_page(Config { data, audit: audit.clone(), ..fresh() })).await;
+    let secret = std::fs::read_to_string(dir.path().join("operator.secret")).expect("it is there");
+    let operator = Operator::log_in(&server, secret.trim()).await;
+    let mut client = Client::new(&server).await;
+    let session = client.open(&["LEASE", "30000"]).await;
+    let end = json!({ "session": client.id_of(&session).await });
+    let held = client.ask(&["LS.ACQUIRE", &session, "a:1", "W"]).await;
+    assert_eq!(crate::client::word(&held, "status"), "granted");
+    audit.close();
+    let login = json!({ "user": "operator", "password": secret.trim() });
+    for (path, said) in [
+        ("/api/end-session", &end),
+        ("/api/take-back", &json!({ "key": "a:1" })),
+        ("/api/login", &login),
+    ] {
+        let refused = operator.post(path, said).await;
+        assert_eq!(refused.status, 503, "{path}: {refused:?}");
+        assert!(why(&refused).contains("nobody reads the server's log"), "{refused:?}");
+    }
+    assert!(matches!(client.ask(&["LS.KEEP", &session]).await, lockspan_wire::Value::Int(_)));
+    audit.open();
+    assert_eq!(operator.post("/api/end-session", &end).await.status, 200);
     server.stop().await;
 }
 

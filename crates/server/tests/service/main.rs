@@ -19,6 +19,7 @@ mod locks;
 mod metrics;
 mod native;
 mod page;
+mod quotas;
 mod replies;
 mod strangers;
 mod stress;

@@ -142,6 +142,10 @@ fn acquire_refusal() -> impl Strategy<Value = AcquireRefusal> {
         max().prop_map(|max| AcquireRefusal::TooManyWaiters { max }),
         max().prop_map(|max| AcquireRefusal::TooManyClaims { max }),
         max().prop_map(|max| AcquireRefusal::TooManyRecords { max }),
+        max().prop_map(|max| AcquireRefusal::TooManyAllClaims { max }),
+        max().prop_map(|max| AcquireRefusal::TooManyUserWaiters { max }),
+        max().prop_map(|max| AcquireRefusal::TooManyUserRecords { max }),
+        max().prop_map(|max| AcquireRefusal::TooManyUserClaims { max }),
         max().prop_map(|max| AcquireRefusal::TooManyOwners { max }),
     ]
 }
@@ -151,6 +155,7 @@ fn session_refusal() -> impl Strategy<Value = SessionRefusal> {
         Just(SessionRefusal::Unknown),
         (duration(), duration()).prop_map(|(min, max)| SessionRefusal::Lease { min, max }),
         max().prop_map(|max| SessionRefusal::TooMany { max }),
+        max().prop_map(|max| SessionRefusal::TooManyOfUser { max }),
         Just(SessionRefusal::Differs),
         Just(SessionRefusal::Resting),
     ]

@@ -265,7 +265,7 @@ fn of_refusals() {
     );
     assert_eq!(
         told(Refusal::Acquire(AcquireRefusal::TooManyWaiters { max: 3 })),
-        "-LIMIT 3 already wait for this record, and no more may "
+        "-LIMIT 3 already wait for this record, and no more may (max-waiters) "
     );
     assert_eq!(
         told(Refusal::Acquire(AcquireRefusal::StaleSeq)),

@@ -47,6 +47,7 @@
 
 mod challenge;
 mod lost;
+mod quota;
 mod recovery;
 mod release;
 mod schedule;
@@ -54,9 +55,11 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::sync::Arc;
 
 use slab::Slab;
 
+use super::budget::{Budget, Share};
 use super::claims::{Claim, ClaimIx, Claims, List, Place, RecordIx, SessionIx, Which};
 use super::graph::Fact;
 use super::names::{Entry, NameHash, Names};
@@ -68,13 +71,17 @@ use crate::limits::Limits;
 use crate::messages::{Handoff, Term, ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
-use crate::refusal::{AcquireRefusal, NotServed, Refusal, ReportRefusal, SessionRefusal};
+use crate::refusal::{
+    AcquireRefusal, NotServed, ReassertRefusal, Refusal, ReportRefusal, SessionRefusal,
+};
 use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
 use challenge::Challenger;
 use lost::Voids;
+pub use quota::UserQuota;
+use quota::{UserKey, Users};
 use recovery::{Grace, Page, Total};
 pub use view::{ClaimView, RecordState, RecordView};
 
@@ -87,6 +94,8 @@ pub enum TableInput {
         session: SessionId,
         /// How its waits end.
         handoff: Handoff,
+        /// Whose it is, if that counts; it may be said later, by one more of these.
+        user: Option<Arc<UserQuota>>,
     },
     /// A session is over, and so is everything in it.
     Ended {
@@ -200,6 +209,10 @@ pub struct LockTable {
     /// Sessions that want to upgrade where another one does.
     challenges: BTreeMap<RecordIx, Challenger>,
     voids: Voids,
+    /// What the table may have, see `quota.rs`.
+    records: Share,
+    all_claims: Share,
+    users: Users,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
     watch: Watch,
@@ -222,6 +235,7 @@ struct Session {
     handoff: Handoff,
     window: Window,
     claims: List,
+    user: Option<UserKey>,
 }
 
 #[derive(Clone, Debug)]
@@ -254,6 +268,9 @@ impl LockTable {
     #[must_use]
     pub fn new(limits: Limits, key: u64) -> Self {
         Self {
+            records: Share::new(Budget::new(limits.records, 1)),
+            all_claims: Share::new(Budget::new(limits.claims, 1)),
+            users: Users::default(),
             limits,
             names: Names::new(key),
             claims: Claims::default(),
@@ -270,6 +287,15 @@ impl LockTable {
             answering: ClaimIx::NONE,
             watch: Watch::default(),
         }
+    }
+
+    /// Shares these limits with other tables, in the place of [`Limits::records`] and
+    /// [`Limits::claims`]. For a table that has nothing yet.
+    #[must_use]
+    pub fn within(mut self, records: &Arc<Budget>, claims: &Arc<Budget>) -> Self {
+        self.records = Share::new(Arc::clone(records));
+        self.all_claims = Share::new(Arc::clone(claims));
+        self
     }
 
     /// Counts for this watch from now on.
@@ -289,8 +315,8 @@ impl LockTable {
         self.watch.now = now;
         match input {
             TableInput::Message { session, message } => self.message(now, session, message, out),
-            TableInput::Began { session, handoff } => {
-                self.begin_session(session, handoff);
+            TableInput::Began { session, handoff, user } => {
+                self.begin_session(session, handoff, user.as_deref());
                 Ok(())
             }
             TableInput::Ended { session } => {
@@ -477,7 +503,7 @@ impl LockTable {
             None if self.grant_free(by, key, (hash, &record, group), &wish, out) => return Ok(()),
             None => {
                 let counted = self.watch.place(&record);
-                self.names.insert(hash, record, group, counted)
+                self.keep_record(hash, record, group, counted)
             }
         };
         let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);
@@ -525,10 +551,7 @@ impl LockTable {
         if own.waiting.is_none() && waiters >= limits.waiters_per_record {
             return Err(AcquireRefusal::TooManyWaiters { max: limits.waiters_per_record });
         }
-        if found.is_none() && self.names.len() >= limits.records {
-            return Err(AcquireRefusal::TooManyRecords { max: limits.records });
-        }
-        Ok(())
+        self.check_room(by, found, own, wish.upgrade)
     }
 
     /// T3: the answer again. What was reserved is granted.
@@ -649,6 +672,7 @@ impl LockTable {
         let (record, by) = (claim.record, claim.session);
         let ix = self.claims.insert(claim);
         self.claims.push(&mut self.sessions[by.key()].claims, Which::Session, ix);
+        self.count_in(record, by);
         self.link(record, ix);
         ix
     }
@@ -671,8 +695,12 @@ impl LockTable {
             (Place::Waiting(_), Mode::Write) => self.claims.queue(&mut entry.writers, ix),
             (Place::Upgrading(_), _) => entry.upgrader = ix,
         }
-        if !self.claims.get(ix).holds() {
+        let claim = self.claims.get(ix);
+        if !claim.holds() {
             self.watch.tally(self.names.get(record).counted).waiting += 1;
+            if let Some(user) = self.sessions[claim.session.key()].user {
+                self.users.waits(record, user, true);
+            }
         }
     }
 
@@ -680,6 +708,11 @@ impl LockTable {
     fn unlink(&mut self, ix: ClaimIx) {
         let claim = self.claims.get(ix);
         let (place, mode) = (claim.place, claim.mode);
+        if !claim.holds()
+            && let Some(user) = self.sessions[claim.session.key()].user
+        {
+            self.users.waits(claim.record, user, false);
+        }
         let entry = self.names.get_mut(claim.record);
         let tally = self.watch.tally(entry.counted);
         let now = if claim.holds() { &mut tally.held } else { &mut tally.waiting };

@@ -16,7 +16,6 @@
 use super::*;
 use crate::limits::PAGE_MAX;
 use crate::messages;
-use crate::refusal::ReassertRefusal;
 
 /// A term that has not heard of everybody yet.
 #[derive(Clone, Debug, Default)]
@@ -184,7 +183,7 @@ impl LockTable {
             Some(ix) => ix,
             None => {
                 let counted = self.watch.place(&record);
-                self.names.insert(hash, record, group, counted)
+                self.keep_record(hash, record, group, counted)
             }
         };
         match claim {
@@ -307,10 +306,8 @@ impl LockTable {
         if claims.max(received) >= limits.claims_per_session {
             return Err(ReassertRefusal::TooManyClaims { max: limits.claims_per_session });
         }
-        if self.names.len() >= limits.records && self.names.find(record).is_none() {
-            return Err(ReassertRefusal::TooManyRecords { max: limits.records });
-        }
-        Ok(())
+        let is_known = self.names.find(record).is_some();
+        self.check_room_again(by, is_known)
     }
 
     /// A grant is there again. Of two that exclude each other, the later stands.

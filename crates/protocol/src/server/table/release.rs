@@ -121,6 +121,7 @@ impl LockTable {
         }
         self.claims.unlink(&mut self.sessions[by.key()].claims, Which::Session, at);
         self.claims.remove(at);
+        self.count_out(ix, by);
         if upgrades {
             self.free_challenger(ix, out);
         }
@@ -193,12 +194,20 @@ impl LockTable {
         self.schedule(now, ix, out);
     }
 
-    pub(super) fn begin_session(&mut self, id: SessionId, handoff: Handoff) {
+    pub(super) fn begin_session(
+        &mut self,
+        id: SessionId,
+        handoff: Handoff,
+        quota: Option<&UserQuota>,
+    ) {
         let sessions = &mut self.sessions;
-        self.by_id.entry(id).or_insert_with(|| {
-            let window = Window::default();
-            SessionIx::new(sessions.insert(Session { id, handoff, window, claims: List::EMPTY }))
+        let by = *self.by_id.entry(id).or_insert_with(|| {
+            let (window, claims) = (Window::default(), List::EMPTY);
+            SessionIx::new(sessions.insert(Session { id, handoff, window, claims, user: None }))
         });
+        if let Some(quota) = quota {
+            self.belongs_to(by, quota);
+        }
     }
 
     /// T5. Also for a session that was only listed.
@@ -213,7 +222,9 @@ impl LockTable {
             self.watch.session_ends = false;
             self.schedule(now, ix, out);
         }
-        self.sessions.remove(by.key());
+        if let Some(user) = self.sessions.remove(by.key()).user {
+            self.users.session_ended(user);
+        }
     }
 
     /// Forgets the records of these groups.

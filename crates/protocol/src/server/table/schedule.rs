@@ -176,7 +176,7 @@ impl LockTable {
         }
         let Some(token) = self.token_for(group, wish.mode) else { return false };
         let counted = self.watch.place(record);
-        let ix = self.names.insert(hash, record.clone(), group, counted);
+        let ix = self.keep_record(hash, record.clone(), group, counted);
         let (record, seq, mode) = (record.clone(), wish.seq, wish.mode);
         self.add(Claim::new(ix, by, seq, mode, Place::Granted(token), self.watch.now));
         let session = self.sessions[by.key()].id;
@@ -353,6 +353,7 @@ impl LockTable {
     pub(super) fn forget(&mut self, ix: RecordIx) {
         self.challenges.remove(&ix);
         let entry = self.names.remove(ix);
+        self.records.give_back();
         if let Ok(key) = self.served(entry.group)
             && let Some(grace) = &mut self.terms[key].grace
         {

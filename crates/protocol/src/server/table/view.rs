@@ -309,6 +309,7 @@ impl LockTable {
         }
         let linked: u32 = self.sessions.iter().map(|(_, session)| session.claims.len).sum();
         assert_eq!(linked as usize, self.claims.len(), "every claim is in its session's list");
+        self.check_counts();
     }
 
     /// I5: what the holders were told.

@@ -7,6 +7,7 @@ mod moves;
 mod order;
 mod pages;
 mod questions;
+mod quotas;
 mod recovery;
 mod reviewed;
 mod seqs;
@@ -225,6 +226,7 @@ fn every_refusal_has_words() {
         Refusal::Session(SessionRefusal::Unknown),
         Refusal::Session(SessionRefusal::Lease { min: TTL, max: TTL }),
         Refusal::Session(SessionRefusal::TooMany { max: 3 }),
+        Refusal::Session(SessionRefusal::TooManyOfUser { max: 3 }),
         Refusal::Session(SessionRefusal::Differs),
         Refusal::Session(SessionRefusal::Resting),
         Refusal::Acquire(AcquireRefusal::NotServed(group)),
@@ -235,11 +237,16 @@ fn every_refusal_has_words() {
         Refusal::Acquire(AcquireRefusal::TooManyWaiters { max: 3 }),
         Refusal::Acquire(AcquireRefusal::TooManyClaims { max: 3 }),
         Refusal::Acquire(AcquireRefusal::TooManyRecords { max: 3 }),
+        Refusal::Acquire(AcquireRefusal::TooManyAllClaims { max: 3 }),
+        Refusal::Acquire(AcquireRefusal::TooManyUserWaiters { max: 3 }),
+        Refusal::Acquire(AcquireRefusal::TooManyUserRecords { max: 3 }),
+        Refusal::Acquire(AcquireRefusal::TooManyUserClaims { max: 3 }),
         Refusal::Acquire(AcquireRefusal::TooManyOwners { max: 3 }),
         Refusal::Acquire(AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read }),
         Refusal::Group(group),
         Refusal::Report(ReportRefusal::TooManyOwners { max: 3 }),
         Refusal::Reassert(ReassertRefusal::NotListed),
+        Refusal::Reassert(ReassertRefusal::TooManyAllClaims { max: 3 }),
         Refusal::Reassert(ReassertRefusal::WrongEpoch { current: Epoch::NONE }),
         Refusal::Term(TermRefusal::AlreadyServed),
     ];

@@ -9,8 +9,11 @@ fn table() -> LockTable {
     let epoch = Epoch::NONE.next().unwrap();
     let term = Term { groups: GroupSet::ALL, epoch };
     let begin = table::TableInput::Begin { term, listed: Vec::new() };
-    let began =
-        [A, B].map(|session| table::TableInput::Began { session, handoff: Handoff::Direct });
+    let began = [A, B].map(|session| table::TableInput::Began {
+        session,
+        handoff: Handoff::Direct,
+        user: None,
+    });
     for input in [begin].into_iter().chain(began) {
         table.handle(Tick(1), input, &mut out).unwrap();
     }
@@ -66,7 +69,11 @@ fn a_session_sees_its_own_claims() {
 fn of_many_claims_a_part_is_shown_and_the_rest_is_counted() {
     let mut table = table();
     let mut begin = |id| {
-        let input = table::TableInput::Began { session: SessionId(id), handoff: Handoff::Direct };
+        let input = table::TableInput::Began {
+            session: SessionId(id),
+            handoff: Handoff::Direct,
+            user: None,
+        };
         table.handle(Tick(1), input, &mut Vec::new()).unwrap();
     };
     (100..200).for_each(&mut begin);
@@ -125,7 +132,7 @@ fn counts_follow_what_happens() {
     let term = Term { groups: GroupSet::ALL, epoch: Epoch::new(1).unwrap() };
     step(&mut table, TableInput::Begin { term, listed: Vec::new() });
     for session in [A, B, C] {
-        step(&mut table, TableInput::Began { session, handoff: Handoff::Direct });
+        step(&mut table, TableInput::Began { session, handoff: Handoff::Direct, user: None });
     }
     let acquire = |session, seq, mode| TableInput::Message {
         session,
