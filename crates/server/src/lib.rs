@@ -25,6 +25,8 @@
 //! | [`users`] | who may do what |
 //! | `http` | the page and the metrics |
 //! | `readable` | names for people |
+//! | `private` | files that only the server's user can open |
+//! | `lock_holder` | which process has locked a file |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
 
@@ -34,7 +36,9 @@ mod clock;
 mod config;
 mod error;
 mod http;
+mod lock_holder;
 mod net;
+mod private;
 mod readable;
 mod seldom;
 mod server;
@@ -50,6 +54,7 @@ pub use config::{
     SocketRights,
 };
 pub use error::StartError;
+pub use lock_holder::LockHolder;
 pub use lockspan_tls::ServerFiles;
 pub use readable::readable;
 pub use server::{Server, threads};

@@ -11,6 +11,7 @@ mod locks;
 mod login;
 pub(crate) mod outbox;
 pub(crate) mod peers;
+pub(crate) mod socket_file;
 pub(crate) mod strangers;
 
 use std::sync::Arc;
