@@ -146,7 +146,7 @@ impl fmt::Display for StartError {
                 let path = path.display();
                 write!(f, "listen: {holder} has locked {path}.lock")?;
                 f.write_str(match holder {
-                    ours if ours.is_known() => {
+                    ours if ours.may_be_server() => {
                         ", and listens there. Stop it, or choose another path"
                     }
                     theirs if theirs.is_foreign() => {
@@ -175,7 +175,7 @@ impl fmt::Display for StartError {
                     None => write!(f, "data-dir: a process has locked {}", lock.display())?,
                 }
                 f.write_str(match holder {
-                    Some(holder) if holder.is_known() => {
+                    Some(holder) if holder.may_be_server() => {
                         ", most likely another server. Stop it, or give this one a directory \
                          of its own"
                     }

@@ -5,18 +5,27 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fs::{major, minor};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 use crate::private;
 
 /// A process that has locked a file with `flock`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct LockHolder {
-    /// Its number.
-    pub pid: u32,
-    /// The user that it acts as; none if it has ended. Then a process that inherited the open file
-    /// from it still has the lock, and can't be looked at.
-    pub uid: Option<u32>,
+    pid: u32,
+    user: User,
+}
+
+/// The user that a process acts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum User {
+    Known(u32),
+    /// Not our own; the system does not tell which (`hidepid`).
+    Other,
+    /// The process has ended. Another one has inherited the open file from it, and can't be looked
+    /// at.
+    Ended,
 }
 
 impl LockHolder {
@@ -26,33 +35,63 @@ impl LockHolder {
         let found = file.metadata().ok()?;
         let locks = fs::read_to_string("/proc/locks").ok()?;
         let pid = holder_in(&locks, found.dev(), found.ino())?;
-        let holder = Self { pid, uid: user_of(pid) };
-        if holder.uid.is_some() {
+        let holder = Self { pid, user: User::of(pid) };
+        if holder.user != User::Ended {
             return Some(holder);
         }
-        // It has ended, and a process that it started has its open file. Only root sees which
-        // files processes of other users have open.
-        let heirs = processes().filter(|pid| *pid != std::process::id() && has_open(*pid, &found));
-        let heir = heirs.map(|pid| Self { pid, uid: user_of(pid) }).find(|heir| heir.uid.is_some());
-        Some(heir.unwrap_or(holder))
+        // Only root sees which files the processes of other users have open.
+        let own = std::process::id();
+        let heir = processes().find(|pid| *pid != own && has_open(*pid, &found));
+        Some(heir.map_or(holder, |pid| Self { pid, user: User::of(pid) }))
     }
 
-    /// Whether the process may be a server of this process's user.
-    pub(crate) fn is_known(self) -> bool {
-        self.uid.is_some_and(private::is_trusted)
+    /// Its number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
-    /// Whether the process can't be a server of this process's user.
+    /// The user that it acts as, if that is known.
+    #[must_use]
+    pub fn uid(&self) -> Option<u32> {
+        match self.user {
+            User::Known(uid) => Some(uid),
+            User::Other | User::Ended => None,
+        }
+    }
+
+    /// Whether it may be a server of this process's user.
+    pub(crate) fn may_be_server(self) -> bool {
+        self.uid().is_some_and(private::is_trusted)
+    }
+
+    /// Whether it can't be a server of this process's user.
     pub(crate) fn is_foreign(self) -> bool {
-        self.uid.is_some_and(|uid| !private::is_trusted(uid))
+        self.user != User::Ended && !self.may_be_server()
+    }
+}
+
+impl User {
+    fn of(pid: u32) -> Self {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        if let Some(uid) = effective_user_in(&status) {
+            return Self::Known(uid);
+        }
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        match pid.map(test_kill_process) {
+            Some(Err(Errno::PERM)) => Self::Other,
+            _ => Self::Ended,
+        }
     }
 }
 
 impl fmt::Display for LockHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.uid {
-            Some(uid) => write!(f, "process {} of user {uid}", self.pid),
-            None => write!(f, "a process that process {} has started, which has ended", self.pid),
+        let pid = self.pid;
+        match self.user {
+            User::Known(uid) => write!(f, "process {pid} of user {uid}"),
+            User::Other => write!(f, "process {pid} of another user"),
+            User::Ended => write!(f, "a process that process {pid} has started, which has ended"),
         }
     }
 }
@@ -66,10 +105,6 @@ fn has_open(pid: u32, file: &Metadata) -> bool {
     let all = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let mut open = all.filter_map(|entry| fs::metadata(entry.path()).ok());
     open.any(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
-}
-
-fn user_of(pid: u32) -> Option<u32> {
-    effective_user_in(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 4242 fe:00:131 0 EOF`: the number of the process, then the file's
@@ -104,9 +139,9 @@ mod tests {
         assert_eq!(LockHolder::of(&file), None);
         file.try_lock().expect("free");
         let holder = LockHolder::of(&File::open(&path).expect("there"));
-        let uid = Some(private::own_user());
-        assert_eq!(holder, Some(LockHolder { pid: std::process::id(), uid }));
-        assert!(!holder.expect("found").is_foreign());
+        let holder = holder.expect("it is us");
+        assert_eq!((holder.pid(), holder.uid()), (std::process::id(), Some(private::own_user())));
+        assert!(holder.may_be_server() && !holder.is_foreign());
     }
 
     #[test]
@@ -123,9 +158,20 @@ mod tests {
         assert_eq!(holder_in(locks, rustix::fs::makedev(8, 1), 132), Some(15), "as on btrfs");
         let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nGid:\t7\t7\t7\t7\n";
         assert_eq!(effective_user_in(status), Some(1001));
-        let foreign = LockHolder { pid: 7, uid: Some(private::own_user() + 1) };
-        assert!(foreign.is_foreign() && foreign.to_string().starts_with("process 7 of user "));
-        let ended = LockHolder { pid: 7, uid: None };
-        assert!(!ended.is_foreign() && ended.to_string().contains("which has ended"));
+    }
+
+    #[test]
+    fn a_process_of_another_user_is_no_server_of_ours() {
+        let is = |user| LockHolder { pid: 7, user };
+        for (holder, is_ours, is_foreign, text) in [
+            (is(User::Known(private::own_user())), true, false, "process 7 of user "),
+            (is(User::Known(private::own_user() + 1)), false, true, "process 7 of user "),
+            (is(User::Other), false, true, "process 7 of another user"),
+            (is(User::Ended), false, false, "process 7 has started, which has ended"),
+        ] {
+            assert_eq!((holder.may_be_server(), holder.is_foreign()), (is_ours, is_foreign));
+            assert!(holder.to_string().contains(text), "{holder}");
+        }
+        assert_eq!(User::of(0x7fff_fffe), User::Ended, "there is no such process");
     }
 }

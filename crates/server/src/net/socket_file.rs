@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(mode(&lock), 0o600);
         let why = bind(&path, SocketRights::default()).expect_err("it is in use");
         let StartError::SocketInUse { holder: Some(holder), .. } = &why else { panic!("{why}") };
-        assert_eq!(holder.pid, std::process::id());
+        assert_eq!(holder.pid(), std::process::id());
     }
 
     #[tokio::test]

@@ -337,7 +337,7 @@ mod tests {
         let _first = Dir::take(dir.path()).expect("it is free");
         let why = Dir::take(dir.path()).expect_err("it is in use");
         let StartError::DataInUse { holder: Some(holder), .. } = &why else { panic!("{why}") };
-        assert_eq!(holder.pid, std::process::id());
+        assert_eq!(holder.pid(), std::process::id());
         assert!(why.to_string().contains("give this one a directory of its own"), "{why}");
     }
 }
