@@ -11,7 +11,7 @@
 //! error, and not "nothing was lost".
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -234,8 +234,10 @@ impl Place {
     fn write_note(&self, epoch: u32, how: &str) -> io::Result<()> {
         local::prepare().map_err(|bad| io::Error::other(bad.to_string()))?;
         let new = self.folder.join("lost.new");
-        fs::write(&new, format!("{epoch} {how}\n"))?;
-        fs::File::open(&new)?.sync_all()?;
+        let mut options = fs::File::options();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        writeln!(file, "{epoch} {how}")?;
+        file.sync_all()?;
         fs::rename(&new, self.note())?;
         fs::File::open(&self.folder)?.sync_all()
     }

@@ -76,7 +76,7 @@ async fn serve(
     let longest = config.protocol.ttl_max;
     let server = Server::start(config).await.map_err(|bad| {
         // Another one may be about to end.
-        let is_taken = matches!(bad, StartError::SocketInUse(_) | StartError::DataInUse(_));
+        let is_taken = matches!(bad, StartError::SocketInUse { .. } | StartError::DataInUse { .. });
         let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
         Failure::new(code, format!("can't start: {bad}"))
     })?;

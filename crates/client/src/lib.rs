@@ -26,6 +26,7 @@
 //! | `task` | the background task: hears, reconnects, keeps the time |
 //! | `meter` | what the `metrics` façade hears, and how it is counted for nearly nothing |
 //! | `plain` | a connection for tools: commands and replies, nothing kept |
+//! | `trust` | to whom a password may be sent |
 //! | `local` | the service of this user, started when it is needed |
 
 #![forbid(unsafe_code)]
@@ -52,6 +53,7 @@ mod stream;
 mod task;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod unix;
 mod url;
 mod way;
@@ -68,6 +70,7 @@ pub use peer::{Ear, Peer};
 pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
+pub use trust::check_authorities;
 pub use url::{DEFAULT_PORT, service_address, shown_url};
 
 /// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::net::SocketAddrUnix;
@@ -38,8 +40,7 @@ impl Plain {
             let what = format!("{} is inside of its process: no tool gets there", shown_url(url));
             return Err(ConnectError::BadOption { what });
         };
-        let address = dial.address.to_string();
-        let stream = connect(&dial, patience).map_err(|why| task::failed(address, why))?;
+        let stream = connect(&dial, patience)?;
         Ok(Self { stream, hello: dial.hello_words()? })
     }
 
@@ -58,30 +59,42 @@ impl Plain {
     }
 }
 
-fn connect(dial: &Dial, patience: Duration) -> io::Result<Box<dyn Both>> {
-    let tcp = |at: &str| {
-        let stream = TcpStream::connect(at)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
-        lockspan_tls::prepare(&stream, lockspan_tls::KEEPALIVE)?;
-        io::Result::Ok(stream)
-    };
+/// Connects to somebody who may be told what is said first.
+fn connect(dial: &Dial, patience: Duration) -> Result<Box<dyn Both>, ConnectError> {
+    let failed = |why| task::failed(dial.address.to_string(), why);
     match (&dial.address, &dial.tls) {
         (Address::Tls(at), Some(config)) => {
-            Ok(Box::new(lockspan_tls::blocking(tcp(at)?, Address::host(at), config)?))
+            let stream = tcp(at, patience)
+                .and_then(|stream| lockspan_tls::blocking(stream, Address::host(at), config));
+            Ok(Box::new(stream.map_err(failed)?))
         }
-        (Address::Tls(_), None) => Err(no_tls()),
-        (Address::Tcp(at), _) => Ok(Box::new(tcp(at)?)),
+        (Address::Tls(_), None) => Err(failed(no_tls())),
+        (Address::Tcp(at), _) => {
+            let stream = tcp(at, patience).map_err(failed)?;
+            dial.check_address(stream.peer_addr())?;
+            Ok(Box::new(stream))
+        }
         (Address::Unix(path), _) => {
-            let stream = connect_within(&SocketAddrUnix::new(path)?, patience)?;
-            if dial.is_local {
-                local::check_blocking(&stream)?;
-            }
-            stream.set_read_timeout(Some(patience))?;
-            stream.set_write_timeout(Some(patience))?;
+            let stream = unix(path, patience).map_err(failed)?;
+            dial.check_server(|| local::peer(&stream))?;
             Ok(Box::new(stream))
         }
     }
+}
+
+fn tcp(at: &str, patience: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(at)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    lockspan_tls::prepare(&stream, lockspan_tls::KEEPALIVE)?;
+    Ok(stream)
+}
+
+fn unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let stream = connect_within(&SocketAddrUnix::new(path)?, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    Ok(stream)
 }
 
 impl Read for Plain {

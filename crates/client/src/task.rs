@@ -2,6 +2,7 @@
 //! alarm clock.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
     Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
 };
+use tokio::net::unix::UCred;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
@@ -26,6 +28,7 @@ use crate::meter;
 use crate::node::Node;
 use crate::stats::Counts;
 use crate::stream;
+use crate::trust;
 use crate::url::{Address, Login, Site};
 use crate::way::{Connection, Outbox, Way};
 
@@ -119,6 +122,8 @@ pub(crate) struct Dial {
     /// There is one if the address is one with TLS.
     pub(crate) tls: Option<Arc<ClientConfig>>,
     login: Login,
+    /// A password may be sent where others read along.
+    insecure: bool,
     name: String,
     /// It is this user's own service, which is started when it is not there.
     pub(crate) is_local: bool,
@@ -135,21 +140,54 @@ impl Dial {
                 ),
             });
         }
-        let Site { address, login, tls, .. } = site;
-        let tls =
-            match &address {
-                Address::Tls(_) => Some(tls.load().map_err(|why| ConnectError::BadOption {
+        let Site { address, login, tls, insecure } = site;
+        trust::warn_of_readers([login.password_file.as_deref(), tls.key.as_deref()]);
+        let tls = match &address {
+            Address::Tls(_) => {
+                if tls.ca.is_none() {
+                    trust::check_authorities()?;
+                }
+                Some(tls.load().map_err(|why| ConnectError::BadOption {
                     what: format!("certificates: {why}"),
-                })?),
-                Address::Tcp(_) | Address::Unix(_) => None,
-            };
-        Ok(Self { address, tls, login, name: name.to_owned(), is_local: false })
+                })?)
+            }
+            Address::Tcp(_) | Address::Unix(_) => None,
+        };
+        Ok(Self { address, tls, login, insecure, name: name.to_owned(), is_local: false })
     }
 
     /// To this user's own service.
     pub(crate) fn local(socket: PathBuf, name: &str) -> Self {
         let (address, name) = (Address::Unix(socket), name.to_owned());
-        Self { address, tls: None, login: Login::default(), name, is_local: true }
+        let login = Login::default();
+        Self { address, tls: None, login, insecure: false, name, is_local: true }
+    }
+
+    /// Whoever answers at this address may be told what [`Self::hello_words`] has.
+    pub(crate) fn check_address(&self, at: io::Result<SocketAddr>) -> Result<(), ConnectError> {
+        if self.insecure || !self.login.has_password() {
+            return Ok(());
+        }
+        let name = self.address.to_string();
+        let at = at.map_err(|why| failed(name.clone(), why))?;
+        trust::check_address(&name, at)
+    }
+
+    /// The same for a socket file, with who serves there.
+    pub(crate) fn check_server(
+        &self,
+        server: impl FnOnce() -> io::Result<UCred>,
+    ) -> Result<(), ConnectError> {
+        let Address::Unix(socket) = &self.address else { return Ok(()) };
+        if !self.is_local && !self.login.has_password() {
+            return Ok(());
+        }
+        let failed = |why| failed(self.address.to_string(), why);
+        let user = server().map_err(failed)?.uid();
+        match self.is_local {
+            true => local::check_user(user).map_err(failed),
+            false => trust::check_server(socket, user),
+        }
     }
 
     /// Connects; to this user's own service also if it has to be started.
@@ -165,8 +203,11 @@ impl Dial {
         let connecting = stream::connect(&self.address, self.tls.as_ref());
         let connected = timeout(PATIENCE, connecting).await;
         let stream = connected.map_err(late).flatten().map_err(failed)?;
-        if let (true, Stream::Unix(stream)) = (self.is_local, &stream) {
-            local::check_peer(stream.peer_cred()).map_err(failed)?;
+        match &stream {
+            Stream::Tcp(stream) => self.check_address(stream.peer_addr())?,
+            Stream::Unix(stream) => self.check_server(|| stream.peer_cred())?,
+            // Its certificate was looked at.
+            Stream::Tls(_) => {}
         }
         let words = self.hello_words()?;
         let hello = timeout(PATIENCE, self.hello(&stream, &words)).await;
@@ -239,6 +280,10 @@ pub(crate) fn failed(address: String, why: io::Error) -> ConnectError {
 }
 
 impl Login {
+    pub(crate) fn has_password(&self) -> bool {
+        self.password.is_some() || self.password_file.is_some()
+    }
+
     /// The user and the password, if there is one.
     fn words(&self) -> Result<Option<[Vec<u8>; 2]>, ConnectError> {
         let bad = |what| Err(ConnectError::BadOption { what });

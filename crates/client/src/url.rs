@@ -76,13 +76,13 @@ impl Site {
         Self { address, login, tls, insecure: false }
     }
 
-    /// Whether a password would be read by whoever reads the network along.
+    /// Whether a password would be read by whoever reads the network along, as far as the URL says.
+    /// What `localhost` is shows when the connection is there: see `trust`.
     pub(crate) fn shows_password(&self) -> bool {
         let Address::Tcp(at) = &self.address else { return false };
         let host = Address::host(at);
         let is_here = host.parse::<IpAddr>().map_or(host == "localhost", |ip| ip.is_loopback());
-        let has_one = self.login.password.is_some() || self.login.password_file.is_some();
-        has_one && !is_here && !self.insecure
+        self.login.has_password() && !is_here && !self.insecure
     }
 }
 

@@ -13,8 +13,9 @@
 //! | `parked.rs`   | every other OS, loom, shuttle      | thread parking               |
 //! | `Alarm::Task` | futures, wherever the program runs | returning `Pending`          |
 //!
-//! Beside that, [`fork`] tells the layers above that they run in a copy of the process, and `exec`
-//! is for those that run on after their parent.
+//! Beside that, [`fork`] tells the layers above that they run in a copy of the process, `exec` is
+//! for those that run on after their parent, and [`privilege`] says whether the environment may be
+//! believed.
 //!
 //! No function here is a cancellation point of POSIX threads (`cancel.rs`), and none waits for
 //! another thread to find something out: in a child of a fork ([`fork`]) that thread is gone.
@@ -24,6 +25,7 @@ mod deadline;
 #[cfg(unix)]
 pub mod exec;
 pub mod fork;
+pub mod privilege;
 pub mod sync;
 
 #[cfg(all(target_os = "linux", not(any(lockspan_loom, lockspan_shuttle))))]

@@ -213,6 +213,9 @@ impl Options {
     async fn connect_redis(self, target: Target) -> Result<Locks, ConnectError> {
         let bad = |what: &str| ConnectError::BadOption { what: what.to_owned() };
         let plain = target.plain.unwrap_or(self.plain);
+        if target.place.has_tls() {
+            lockspan_client::check_authorities()?;
+        }
         if self.recheck < Duration::from_secs(1) {
             return Err(bad(
                 "to look again more than once a second costs Redis more than it helps",

@@ -7,6 +7,7 @@ use std::{fmt, io};
 use lockspan_tls::BadFile;
 
 use crate::config::Address;
+use crate::lock_holder::LockHolder;
 use crate::users::BadUsers;
 
 /// Why a server did not start. Nothing of it runs then.
@@ -50,11 +51,28 @@ pub enum StartError {
         why: io::Error,
     },
     /// A living server listens on that socket file.
-    SocketInUse(PathBuf),
+    SocketInUse {
+        /// The socket file.
+        path: PathBuf,
+        /// The process that has locked the file beside it, if that is why and it is known.
+        holder: Option<LockHolder>,
+    },
+    /// Every user of the machine could put a socket in the place of the server's.
+    SocketReplaceable {
+        /// The directory of the socket file.
+        dir: PathBuf,
+        /// The mode of the directory.
+        mode: String,
+    },
     /// There is a file of that name, and it is no socket.
     NotASocket(PathBuf),
-    /// Another server uses the data directory.
-    DataInUse(PathBuf),
+    /// Another server uses the data directory, or a process of another user keeps it locked.
+    DataInUse {
+        /// The file that is locked.
+        lock: PathBuf,
+        /// The process that has locked it, if that is known.
+        holder: Option<LockHolder>,
+    },
     /// The data directory can't be used.
     Data {
         /// Which file.
@@ -119,10 +137,31 @@ impl fmt::Display for StartError {
                 "http: can't listen on {at} for the page and the metrics: {why}. Stop what uses \
                  it, choose another address with --http, or do without by --http none"
             ),
-            Self::SocketInUse(path) => write!(
+            Self::SocketInUse { path, holder: None } => write!(
                 f,
                 "listen: a running server listens on {}. Stop it, or choose another path",
                 path.display()
+            ),
+            Self::SocketInUse { path, holder: Some(holder) } => {
+                let path = path.display();
+                write!(f, "listen: {holder} has locked {path}.lock")?;
+                f.write_str(match holder {
+                    ours if ours.may_be_server() => {
+                        ", and listens there. Stop it, or choose another path"
+                    }
+                    theirs if theirs.is_foreign() => {
+                        ", and is not a server of this user. End it, or choose a path in a \
+                         directory that only this user can write to"
+                    }
+                    _ => ". As root, fuser -v names it. End it, or choose another path",
+                })
+            }
+            Self::SocketReplaceable { dir, mode } => write!(
+                f,
+                "listen: every user may write to {0} ({mode}) and put a socket of their own in the \
+                 place of the server's. Take that right away (chmod o-w {0}), or choose a path in \
+                 a directory that only this user can write to",
+                dir.display()
             ),
             Self::NotASocket(path) => write!(
                 f,
@@ -130,12 +169,27 @@ impl fmt::Display for StartError {
                  path",
                 path.display()
             ),
-            Self::DataInUse(path) => write!(
-                f,
-                "data-dir: another server uses {}. Stop it, or give this one a directory of its \
-                 own",
-                path.display()
-            ),
+            Self::DataInUse { lock, holder } => {
+                match holder {
+                    Some(holder) => write!(f, "data-dir: {holder} has locked {}", lock.display())?,
+                    None => write!(f, "data-dir: a process has locked {}", lock.display())?,
+                }
+                f.write_str(match holder {
+                    Some(holder) if holder.may_be_server() => {
+                        ", most likely another server. Stop it, or give this one a directory \
+                         of its own"
+                    }
+                    Some(holder) if holder.is_foreign() => {
+                        ", and is not a server of this user: it has opened the file when others \
+                         could. Nothing is wrong with the data. End that process, and start again \
+                         with the same directory"
+                    }
+                    _ => {
+                        ". As root, fuser -v names it. Nothing is wrong with the data. End that \
+                         process, and start again with the same directory"
+                    }
+                })
+            }
             Self::Data { path, why } => {
                 write!(f, "data-dir: can't use {}: {why}", path.display())
             }

@@ -28,6 +28,8 @@
 //! | `audit` | nothing is done by operators that is not in the log |
 //! | `machine` | limits that fit the memory and the descriptors |
 //! | `readable` | names for people |
+//! | `private` | files that only the server's user can open |
+//! | `lock_holder` | which process has locked a file |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
 
@@ -38,9 +40,11 @@ mod clock;
 mod config;
 mod error;
 mod http;
+mod lock_holder;
 mod machine;
 mod net;
 mod own_runtime;
+mod private;
 mod readable;
 mod seldom;
 mod server;
@@ -57,6 +61,7 @@ pub use config::{
     SocketRights,
 };
 pub use error::StartError;
+pub use lock_holder::LockHolder;
 pub use lockspan_tls::ServerFiles;
 pub use machine::{Fitted, Machine};
 pub use readable::readable;

@@ -1,7 +1,6 @@
 //! A server from its start to its end.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
@@ -16,10 +15,12 @@ use crate::error::StartError;
 use crate::http;
 use crate::net::admission::Admission;
 use crate::net::attention::Vigil;
-use crate::net::listen::{self, SocketFile, Tls};
+use crate::net::listen::{self, Tls};
 use crate::net::peers::Peers;
+use crate::net::socket_file::SocketFile;
 use crate::net::{Floods, Shared};
 use crate::own_runtime::OwnRuntime;
+use crate::private::FileMode;
 use crate::service::{PerUser, PublicKey, Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
@@ -89,7 +90,7 @@ impl Server {
         let users = config.users.as_deref().map(Users::load).transpose();
         let users = users.map_err(StartError::Users)?.map(Arc::new);
         check_reach(&config)?;
-        warn_of_readers(&config);
+        warn_of_rights(&config);
         warn_of_certificates(&config)?;
         let (mut listeners, mut socket_files) = (Vec::new(), Vec::new());
         for address in &config.listen {
@@ -334,13 +335,23 @@ fn check_reach(config: &Config) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Keys and hashes are nobody else's business.
-fn warn_of_readers(config: &Config) {
-    let files = [config.tls.as_ref().map(|tls| &tls.key), config.users.as_ref()];
-    for path in files.into_iter().flatten() {
-        let mode = std::fs::metadata(path).map_or(0, |file| file.permissions().mode());
-        if mode & 0o004 != 0 {
-            tracing::warn!("everybody on this machine may read {}", path.display());
+/// Keys and hashes are secrets, and who may change a certificate decides who is believed. The file
+/// of users is refused if others may change it: see `users/file.rs`.
+fn warn_of_rights(config: &Config) {
+    let tls = config.tls.as_ref();
+    let secret = [tls.map(|tls| &tls.key), config.users.as_ref()].map(|path| (path, true));
+    let public = [tls.map(|tls| &tls.cert), tls.and_then(|tls| tls.client_ca.as_ref())];
+    let all = secret.into_iter().chain(public.map(|path| (path, false)));
+    for (path, is_secret) in all.filter_map(|(path, is_secret)| Some((path?, is_secret))) {
+        let Ok(mode) = std::fs::metadata(path).map(|found| FileMode::of(&found)) else { continue };
+        let path = path.display();
+        if is_secret && mode.lets_all_read() {
+            tracing::warn!("everybody on this machine may read {path} ({mode}): chmod o-r {path}");
+        }
+        if mode.lets_all_write() {
+            tracing::warn!(
+                "everybody on this machine may change {path} ({mode}): chmod o-w {path}"
+            );
         }
     }
 }

@@ -11,8 +11,10 @@ mod tests;
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
@@ -119,9 +121,9 @@ pub(crate) fn settle(
     let entries = match &path {
         None => Vec::new(),
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|bad| {
+            let text = read_config(path).map_err(|why| {
                 let from = if flags.config.is_some() { Origin::Flag } else { Origin::Variable };
-                Bad(format!("{}: can't read {}: {bad}", from.of(CONFIG), path.display()))
+                Bad(format!("{}: {why}", from.of(CONFIG)))
             })?;
             file::read(path, &text)?
         }
@@ -151,6 +153,20 @@ pub(crate) fn settle(
     }
     check(&settings)?;
     Ok(settings)
+}
+
+/// The text of the file with options. Whoever may change it decides about the service.
+fn read_config(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let unreadable = |why| format!("can't read {shown}: {why}");
+    let file = File::open(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    let mode = found.mode() & 0o7777;
+    // A device, such as /dev/null, is nobody's to change.
+    if found.is_file() && mode & 0o002 != 0 {
+        return Err(format!("everybody may change {shown} (mode {mode:04o}): chmod o-w {shown}"));
+    }
+    std::io::read_to_string(file).map_err(unreadable)
 }
 
 /// A variable has one text; a list in it is divided by commas.

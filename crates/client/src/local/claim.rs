@@ -20,6 +20,7 @@ use rustix::net::SocketAddrUnix;
 
 use super::Process;
 use super::place::{hash, test_passwd};
+use crate::trust::own_user;
 use crate::unix::connect_within;
 
 /// How many names there are for one user.
@@ -88,7 +89,7 @@ fn holder(number: usize) -> Option<Process> {
     let name = SocketAddrUnix::new_abstract_name(name(number).as_bytes()).ok()?;
     let stream = connect_within(&name, MOMENT).ok()?;
     let peer = super::peer(&stream).ok()?;
-    (peer.uid() == rustix::process::geteuid().as_raw()).then(|| Process::of(&peer))
+    (peer.uid() == own_user()).then(|| Process::of(&peer))
 }
 
 fn address(number: usize) -> io::Result<SocketAddr> {
@@ -96,7 +97,7 @@ fn address(number: usize) -> io::Result<SocketAddr> {
 }
 
 fn name(number: usize) -> String {
-    let user = rustix::process::geteuid().as_raw();
+    let user = own_user();
     // Tests are side by side on one machine.
     let test = test_passwd().map_or_else(String::new, |path| {
         format!("-test-{:x}", hash(path.as_os_str().as_encoded_bytes()))

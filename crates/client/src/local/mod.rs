@@ -3,7 +3,8 @@
 //! **Invariant**: at any moment one service answers to the `local:` of a user, whatever the
 //! environment of a client says, and its fencing tokens rise. `place.rs` finds the one place by
 //! the user's number alone; `claim.rs` keeps a second service away, also when the files of the
-//! first were deleted under it. A client trusts only a service that runs as its own user.
+//! first were deleted under it. A client trusts only a service that runs as its own user. A program
+//! that is setuid, setgid or has capabilities starts no service, and believes no variable.
 //!
 //! A service ends when it is idle, perhaps just as a client comes. Then the client meets a closed
 //! connection or no socket, starts another one, and that may meet the lock of the one that ends and
@@ -25,6 +26,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockspan_park::privilege;
 use lockspan_tls::Stream;
 use rustix::net::SocketAddrUnix;
 use tokio::net::unix::UCred;
@@ -33,6 +35,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::error::ConnectError;
 use crate::task::Dial;
+use crate::trust::own_user;
 use crate::unix::connect_within;
 
 pub use claim::{Claim, Taken};
@@ -95,7 +98,7 @@ impl fmt::Display for Process {
 
 /// Who is on the other side, as the kernel says. By way of tokio: `rustix` has no number for a
 /// process of another namespace.
-fn peer(stream: &UnixStream) -> io::Result<UCred> {
+pub(crate) fn peer(stream: &UnixStream) -> io::Result<UCred> {
     let copy = stream.try_clone()?;
     // The copy and the stream have this in common.
     copy.set_nonblocking(true)?;
@@ -165,18 +168,13 @@ fn is_busy(why: &ConnectError) -> bool {
     source.kind() == io::ErrorKind::WouldBlock
 }
 
-/// The same for a connection that waits.
-pub(crate) fn check_blocking(stream: &UnixStream) -> io::Result<()> {
-    check_peer(peer(stream))
-}
-
 /// A service that runs as somebody else is not ours.
-pub(crate) fn check_peer(peer: io::Result<UCred>) -> io::Result<()> {
-    let (peer, own) = (peer?.uid(), rustix::process::geteuid().as_raw());
-    if peer == own {
+pub(crate) fn check_user(user: u32) -> io::Result<()> {
+    let own = own_user();
+    if user == own {
         return Ok(());
     }
-    let text = format!("it runs as user {peer}, and we are user {own}");
+    let text = format!("it runs as user {user}, and we are user {own}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
@@ -206,6 +204,15 @@ fn log_of(folder: &Path) -> PathBuf {
 
 /// Starts the service; if somebody else does so at the same time, one of the two goes away again.
 fn start() -> Result<Child, ConnectError> {
+    if privilege::is_privileged() {
+        return Err(error(format!(
+            "the service of user {0} does not run, and this program does not start it: it is \
+             setuid, setgid or has capabilities, and whoever started it would choose the \
+             environment of the service. Start one as user {0} (lockspan serve --local), or name a \
+             service by its URL",
+            own_user()
+        )));
+    }
     let folder = prepare()?;
     let log = log_of(&folder);
     let is_long = fs::metadata(&log).is_ok_and(|found| found.len() > LOG);

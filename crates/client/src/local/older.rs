@@ -5,13 +5,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
+use lockspan_park::privilege;
+
 use super::{error, place, process};
 use crate::error::ConnectError;
+use crate::trust::own_user;
 
 /// Fails if such a service of this user runs.
 pub fn refuse() -> Result<(), ConnectError> {
-    let user = rustix::process::geteuid().as_raw();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let user = own_user();
+    let runtime = privilege::variable("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|dir| dir.is_absolute()).map(|dir| dir.join("lockspan"));
     let places = [
         Some(PathBuf::from(format!("/tmp/lockspan-{user}"))),

@@ -18,19 +18,18 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use lockspan_park::privilege;
+
 use super::error;
 use crate::error::ConnectError;
+use crate::trust::own_user;
 
 /// Where root makes places for users.
 const PREPARED: &str = "/var/lib/lockspan-local";
 
-/// The path of a socket has 107 bytes at most, and it is made beside its place, see the server.
-const LONGEST: usize = 107 - ".d/s".len();
-
-/// The user that we act as.
-fn user() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
+/// The path of a socket has 107 bytes at most. The server makes it under another name beside its
+/// place first, which is no longer than `lock.sock`.
+const LONGEST: usize = 107;
 
 /// Where the socket of this user's service is, or will be.
 pub fn socket() -> Result<PathBuf, ConnectError> {
@@ -40,7 +39,7 @@ pub fn socket() -> Result<PathBuf, ConnectError> {
             "{} is too long for the path of a socket; let root make {PREPARED}/{}, or name a \
              service by its URL",
             socket.display(),
-            user()
+            own_user()
         )));
     }
     Ok(socket)
@@ -48,7 +47,7 @@ pub fn socket() -> Result<PathBuf, ConnectError> {
 
 /// The folder of this user's service: its socket, its data, its log. It need not be there yet.
 pub fn folder() -> Result<PathBuf, ConnectError> {
-    let user = user();
+    let user = own_user();
     if let Some(prepared) = prepared(Path::new(PREPARED), user)? {
         return Ok(prepared);
     }
@@ -58,7 +57,7 @@ pub fn folder() -> Result<PathBuf, ConnectError> {
 
 /// The same, made if it is missing; refused if somebody else could change it.
 pub fn prepare() -> Result<PathBuf, ConnectError> {
-    let (folder, user) = (folder()?, user());
+    let (folder, user) = (folder()?, own_user());
     if folder.parent() == Some(Path::new(PREPARED)) {
         check_own(&folder, user, 0o077)?;
         return Ok(folder);
@@ -164,7 +163,14 @@ fn home(user: u32) -> Result<PathBuf, ConnectError> {
 fn entry(user: u32) -> Option<PathBuf> {
     let in_file = fs::read(passwd()).ok().and_then(|text| home_in(&text, user));
     in_file.or_else(|| {
-        let mut getent = Command::new("getent");
+        // PATH could lead a privileged program to another one.
+        let mut getent = match privilege::is_privileged() {
+            true => Command::new("/usr/bin/getent"),
+            false => Command::new("getent"),
+        };
+        if privilege::is_privileged() {
+            getent.env_clear();
+        }
         getent.args(["passwd", &user.to_string()]).stdin(Stdio::null()).stderr(Stdio::null());
         home_in(&getent.output().ok()?.stdout, user)
     })
@@ -178,7 +184,7 @@ fn passwd() -> PathBuf {
 
 /// The user database of a test, if there is one.
 pub(super) fn test_passwd() -> Option<PathBuf> {
-    let named = std::env::var_os("LOCKSPAN_TEST_PASSWD").filter(|_| cfg!(debug_assertions));
+    let named = privilege::variable("LOCKSPAN_TEST_PASSWD").filter(|_| cfg!(debug_assertions));
     named.map(PathBuf::from)
 }
 
@@ -236,29 +242,29 @@ mod tests {
             path
         };
         let (tight, open) = (made("tight", 0o700), made("open", 0o770));
-        assert!(check_own(&tight, user(), 0o077).is_ok());
-        assert!(check_own(&open, user(), 0o077).is_err());
-        assert!(check_own(&tight, user() + 1, 0o077).is_err(), "of somebody else");
+        assert!(check_own(&tight, own_user(), 0o077).is_ok());
+        assert!(check_own(&open, own_user(), 0o077).is_err());
+        assert!(check_own(&tight, own_user() + 1, 0o077).is_err(), "of somebody else");
         symlink(&tight, dir.join("link")).unwrap();
-        assert!(check_own(&dir.join("link"), user(), 0o077).is_err());
-        assert!(check_users(&dir.join("link"), user()).is_ok());
-        assert!(check_users(&made("wide", 0o777), user()).is_err());
-        assert!(check_own(&dir.join("missing"), user(), 0o077).is_err());
+        assert!(check_own(&dir.join("link"), own_user(), 0o077).is_err());
+        assert!(check_users(&dir.join("link"), own_user()).is_ok());
+        assert!(check_users(&made("wide", 0o777), own_user()).is_err());
+        assert!(check_own(&dir.join("missing"), own_user(), 0o077).is_err());
         fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn only_root_prepares_places() {
         let dir = std::env::temp_dir().join(format!("lockspan-prepared-{}", std::process::id()));
-        assert_eq!(prepared(&dir, user()).unwrap(), None, "there are none");
-        let place = dir.join(user().to_string());
+        assert_eq!(prepared(&dir, own_user()).unwrap(), None, "there are none");
+        let place = dir.join(own_user().to_string());
         fs::create_dir_all(&dir).unwrap();
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(prepared(&dir, user()).unwrap(), None, "there is none for us");
+        assert_eq!(prepared(&dir, own_user()).unwrap(), None, "there is none for us");
         fs::DirBuilder::new().mode(0o700).create(&place).unwrap();
-        assert!(prepared(&dir, user()).is_err(), "anybody could have made it");
+        assert!(prepared(&dir, own_user()).is_err(), "anybody could have made it");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(prepared(&dir, user()).is_ok(), user() == 0, "root's alone");
+        assert_eq!(prepared(&dir, own_user()).is_ok(), own_user() == 0, "root's alone");
         fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -1,10 +1,9 @@
 //! Who may do something on the page, and who may look at it.
 
 use std::fmt::{self, Debug};
-use std::fs::{self, File, Permissions};
+use std::fs;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::config::Data;
 use crate::error::StartError;
+use crate::private;
 use crate::users::{Place, Users, Verb};
 
 /// What a login gives.
@@ -124,10 +124,11 @@ impl SecretFile {
     pub(crate) fn open(dir: &Path) -> Result<Self, StartError> {
         let path = dir.join(FILE);
         let bad = |why| StartError::Data { path: path.clone(), why };
-        let secret = match fs::read_to_string(&path) {
-            Ok(text) => {
-                check_mode(&path).map_err(bad)?;
-                text.trim().to_owned()
+        let secret = match private::read_secret(&path) {
+            Ok(Ok(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
+            Ok(Err(why)) => {
+                tracing::warn!("{}: {why}; a new secret is made", path.display());
+                make(&path).map_err(bad)?
             }
             Err(why) if why.kind() == io::ErrorKind::NotFound => make(&path).map_err(bad)?,
             Err(why) => return Err(bad(why)),
@@ -148,24 +149,13 @@ impl SecretFile {
     }
 }
 
-/// Others must not read it.
-fn check_mode(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        fs::set_permissions(path, Permissions::from_mode(0o600))?;
-        tracing::warn!("{} could be read by others; now only by its owner", path.display());
-    }
-    Ok(())
-}
-
 fn make(path: &Path) -> io::Result<String> {
     let mut bytes = [0; 24];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     // Under another name first: half a secret would be refused at every later start.
     let new = path.with_extension("secret.new");
-    let mut options = File::options();
-    let mut file: File = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    let mut file = private::create(&new)?;
     writeln!(file, "{secret}")?;
     file.sync_all()?;
     fs::rename(&new, path)?;
@@ -174,18 +164,22 @@ fn make(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
 
     #[test]
     fn the_secret_is_made_once_for_its_owner_alone() {
         let dir = tempfile::tempdir().unwrap();
         let first = SecretFile::open(dir.path()).unwrap();
         let path = dir.path().join(FILE);
-        let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(), 0o600);
-        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let again = SecretFile::open(dir.path()).unwrap();
-        assert_eq!((mode(), &again.secret), (0o600, &first.secret));
+        assert_eq!(mode(&path), 0o600);
+        assert_eq!(SecretFile::open(dir.path()).unwrap().secret, first.secret);
         assert_eq!(first.check(OPERATOR, &first.secret), Ok(Rights { act: true }));
         let longer = format!("{}0", first.secret);
         for (user, password) in
@@ -197,5 +191,31 @@ mod tests {
         fs::write(&path, "short\n").unwrap();
         let why = SecretFile::open(dir.path()).unwrap_err().to_string();
         assert!(why.contains("less than 16 characters"), "{why}");
+    }
+
+    #[test]
+    fn service_f108_a_secret_that_others_may_know_is_drawn_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let secret = || SecretFile::open(dir.path()).unwrap().secret;
+        let mut before = secret();
+        for wide in [0o604, 0o640, 0o620] {
+            fs::set_permissions(&path, Permissions::from_mode(wide)).unwrap();
+            let now = secret();
+            assert_ne!(now, before, "{wide:o}");
+            assert_eq!(mode(&path), 0o600);
+            assert_eq!(secret(), now, "it stays");
+            before = now;
+        }
+        let elsewhere = dir.path().join("elsewhere");
+        fs::rename(&path, &elsewhere).unwrap();
+        symlink(&elsewhere, &path).unwrap();
+        let why = SecretFile::open(dir.path()).unwrap_err().to_string();
+        assert!(why.contains("it is a symbolic link"), "{why}");
+        // Nor is a link followed when the file is made.
+        fs::remove_file(&path).unwrap();
+        symlink(&elsewhere, dir.path().join("operator.secret.new")).unwrap();
+        assert_ne!(secret(), before);
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap().trim(), before);
     }
 }

@@ -1,12 +1,6 @@
 //! Where clients connect: TCP, perhaps with TLS, and socket files.
 
-use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +14,7 @@ use super::Shared;
 use super::admission::Ticket;
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
+use super::socket_file::{self, SocketFile};
 use super::spare::{self, Spare};
 use crate::config::{Address, SocketRights};
 use crate::error::StartError;
@@ -71,22 +66,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The first byte of a client that speaks TLS.
 const TLS: u8 = 0x16;
 
-/// A socket file of this server: deleted when it is dropped.
-#[derive(Debug)]
-pub(crate) struct SocketFile {
-    pub(crate) path: PathBuf,
-    /// Locked as long as it is open, so that two servers that start at once don't both take the
-    /// path. It stays: deleting it could let two in.
-    _lock: File,
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        // If it is not there, somebody else has deleted it.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 /// Listens there; a socket file comes with it.
 pub(crate) async fn bind(
     address: &Address,
@@ -101,86 +80,10 @@ pub(crate) async fn bind(
             Ok((Listener { kind: Kind::Tcp(listener), tls: tls.cloned(), address }, None))
         }
         Address::Unix(path) => {
-            let lock = lock_beside(path).map_err(failed)?;
-            let lock = lock.ok_or_else(|| StartError::SocketInUse(path.clone()))?;
-            check_free(path, failed)?;
-            let listener = bind_hidden(path, rights).map_err(failed)?;
-            let file = SocketFile { path: path.clone(), _lock: lock };
+            let (listener, file) = socket_file::bind(path, rights)?;
             let (kind, address) = (Kind::Unix(listener), address.clone());
             Ok((Listener { kind, tls: None, address }, Some(file)))
         }
-    }
-}
-
-fn beside(path: &Path, ending: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
-}
-
-/// The socket gets its mode in a directory that nobody else can enter, and only then its name: the
-/// mode that it is made with is up to the umask.
-fn bind_hidden(path: &Path, rights: SocketRights) -> io::Result<UnixListener> {
-    let dir = beside(path, ".d");
-    let hidden = dir.join("s");
-    // A start that died may have left it.
-    match remove_if_there(&hidden).and_then(|()| fs::remove_dir(&dir)) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
-        _ => {}
-    }
-    fs::DirBuilder::new().mode(0o700).create(&dir)?;
-    let bound = UnixListener::bind(&hidden).and_then(|listener| {
-        // The group first: nobody of another one gets in between.
-        fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
-        if rights.group.is_some() {
-            std::os::unix::fs::chown(&hidden, None, rights.group)?;
-        }
-        fs::set_permissions(&hidden, Permissions::from_mode(rights.mode))?;
-        fs::rename(&hidden, path)?;
-        Ok(listener)
-    });
-    if bound.is_err() {
-        // Why it is so is told already.
-        let _ = fs::remove_file(&hidden);
-    }
-    fs::remove_dir(&dir)?;
-    bound
-}
-
-fn lock_beside(path: &Path) -> io::Result<Option<File>> {
-    let lock = beside(path, ".lock");
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(lock)?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(why)) => Err(why),
-    }
-}
-
-/// The path is free, or a dead server's socket is there.
-fn check_free(path: &Path, failed: impl Fn(io::Error) -> StartError) -> Result<(), StartError> {
-    match fs::symlink_metadata(path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(why) => return Err(failed(why)),
-        Ok(there) if !there.file_type().is_socket() => {
-            return Err(StartError::NotASocket(path.to_owned()));
-        }
-        Ok(_) => {}
-    }
-    match StdUnixStream::connect(path) {
-        Ok(_) => Err(StartError::SocketInUse(path.to_owned())),
-        Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => {
-            tracing::info!("{} was left by a server that is gone; replaced", path.display());
-            Ok(())
-        }
-        Err(why) => Err(failed(why)),
-    }
-}
-
-fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
-        _ => Ok(()),
     }
 }
 

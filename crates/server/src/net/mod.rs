@@ -12,6 +12,7 @@ mod locks;
 mod login;
 pub(crate) mod outbox;
 pub(crate) mod peers;
+pub(crate) mod socket_file;
 mod spare;
 
 use std::sync::Arc;

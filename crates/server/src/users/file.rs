@@ -8,8 +8,15 @@
 //! inspect = ["*"]
 //! admin = []
 //! ```
+//!
+//! Who may change the file decides who gets in. So it has to belong to the server's user or to
+//! root, and neither its group nor others may write to it. It may be reached by a symbolic link, as
+//! those that orchestrators mount are.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use argon2::password_hash::PasswordHashString;
@@ -19,6 +26,7 @@ use toml::de::{DeTable, DeValue};
 use super::quick::Cost;
 use super::rules::{Pattern, Rules};
 use super::{User, Users, Verb};
+use crate::private::{self, FileMode};
 
 /// The longest name.
 const NAME: usize = 64;
@@ -48,10 +56,28 @@ impl std::error::Error for BadUsers {}
 
 pub(super) fn load(path: &Path) -> Result<Users, BadUsers> {
     let at = |bad| BadUsers { path: Some(path.to_owned()), ..bad };
-    let text = std::fs::read_to_string(path).map_err(|why| {
-        at(BadUsers { path: None, line: None, why: format!("can't read: {why}") })
-    })?;
+    let text = read(path).map_err(|why| at(BadUsers { path: None, line: None, why }))?;
     parse(&text).map_err(at)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let unreadable = |why| format!("can't read: {why}");
+    let mut file = File::open(path).map_err(unreadable)?;
+    let found = file.metadata().map_err(unreadable)?;
+    let (owner, mode) = (found.uid(), FileMode::of(&found));
+    if !private::is_trusted(owner) {
+        let why = private::foreign(owner);
+        return Err(format!("{why}: whoever owns it decides who may log in. chown it"));
+    }
+    if mode.lets_others_write() {
+        return Err(format!(
+            "other users may change it ({mode}), and so decide who may log in: chmod go-w {}",
+            path.display()
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
+    Ok(text)
 }
 
 pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {

@@ -226,3 +226,31 @@ fn a_hash_that_no_machine_can_compute_is_refused_at_the_start() {
         assert!(why.starts_with("2: user \"a\": ") && why.contains("262144"), "{why}");
     }
 }
+
+#[test]
+fn service_f109_a_file_of_users_that_others_may_change_is_refused() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("users.toml");
+    std::fs::write(&path, format!("[users.ann]\npassword = {:?}\n", cheap("apple"))).expect("made");
+    for (mode, is_good) in
+        [(0o600, true), (0o644, true), (0o620, false), (0o602, false), (0o666, false)]
+    {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("ours");
+        match Users::load(&path) {
+            Ok(_) => assert!(is_good, "{mode:o}"),
+            Err(why) => {
+                assert!(!is_good, "{mode:o}: {why}");
+                let said = format!("other users may change it (mode {mode:04o})");
+                assert!(why.to_string().contains(&said), "{why}");
+            }
+        }
+    }
+    // Orchestrators mount files behind links: it is the file that counts.
+    let link = dir.path().join("link.toml");
+    symlink(&path, &link).expect("linked");
+    let why = Users::load(&link).expect_err("the mode is that of the file").to_string();
+    assert!(why.contains("may change it"), "{why}");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("ours");
+    assert!(Users::load(&link).is_ok());
+}

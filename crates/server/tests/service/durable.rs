@@ -336,7 +336,7 @@ async fn two_servers_do_not_share_a_data_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let server = start(on(dir.path())).await;
     let why = within(Server::start(on(dir.path()))).await.expect_err("it is in use");
-    assert!(matches!(why, StartError::DataInUse(_)) && why.to_string().contains("data-dir"));
+    assert!(matches!(why, StartError::DataInUse { .. }) && why.to_string().contains("data-dir"));
     server.stop().await;
     start(on(dir.path())).await.stop().await;
 }

@@ -122,7 +122,7 @@ async fn a_socket_file_is_private_and_a_dead_servers_is_replaced() {
     assert!(matches!(client.heard().await, ToNode::Granted { .. }));
 
     let why = within(Server::start(on(&path))).await.expect_err("it is in use");
-    assert!(matches!(why, StartError::SocketInUse(_)), "{why}");
+    assert!(matches!(why, StartError::SocketInUse { .. }), "{why}");
     assert_eq!(client.ask(&["PING"]).await, Value::status("PONG"));
     server.stop().await;
     assert!(!path.exists(), "it is deleted");
@@ -130,7 +130,7 @@ async fn a_socket_file_is_private_and_a_dead_servers_is_replaced() {
     let other = dir.path().join("other.sock");
     let _other = std::os::unix::net::UnixListener::bind(&other).expect("bound");
     let why = within(Server::start(on(&other))).await.expect_err("it is in use");
-    assert!(matches!(why, StartError::SocketInUse(_)), "{why}");
+    assert!(matches!(why, StartError::SocketInUse { .. }), "{why}");
     let file = dir.path().join("file");
     std::fs::write(&file, "precious").expect("written");
     let why = within(Server::start(on(&file))).await.expect_err("it is a file");

@@ -14,7 +14,8 @@
 //! self-test: a thread sits in a section while another sends the barrier, and the section must be
 //! gone when the barrier returns; it sits in one again while another takes its processor, and that
 //! one must be gone as well. A variable in the environment, `LOCKSPAN_REVOCABLE_BACKEND`, set to a
-//! name of the table before that moment, rules out what stands above the named one.
+//! name of the table before that moment, rules out what stands above the named one. A program that
+//! is setuid, setgid or has capabilities ignores it.
 //!
 //! `signal` is there with the feature `signals` alone, and chosen only if it is named: it takes a
 //! signal of the process for itself. `native/signal/mod.rs` tells what that means.
@@ -178,7 +179,7 @@ pub fn backend() -> &'static Choice {
     if let Some(choice) = made(CHOICE.load(Ordering::Acquire)) {
         return choice;
     }
-    let wish = std::env::var_os(VARIABLE);
+    let wish = lockspan_park::privilege::variable(VARIABLE);
     let wish = wish.as_ref().map(|wish| wish.to_string_lossy());
     // The self-tests join threads, which is a cancellation point.
     let choice = uncancelled(|| choose(wish.as_deref(), native::try_backend));
