@@ -27,6 +27,7 @@
 //! | `readable` | names for people |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
+//! | `turn` | how long a task keeps a thread |
 
 #![forbid(unsafe_code)]
 
@@ -41,6 +42,7 @@ mod server;
 mod service;
 mod stats;
 mod store;
+mod turn;
 pub mod users;
 
 use std::sync::{Mutex, MutexGuard};

@@ -16,6 +16,7 @@ use crate::error::StartError;
 use crate::http;
 use crate::net::Shared;
 use crate::net::attention::Vigil;
+use crate::net::budget::{self, Budget};
 use crate::net::listen::{self, SocketFile};
 use crate::net::peers::Peers;
 use crate::net::strangers::Strangers;
@@ -23,6 +24,7 @@ use crate::seldom::Seldom;
 use crate::service::{PublicKey, Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
+use crate::turn::Lane;
 use crate::users::Users;
 
 /// Things that happened to records of which a server with a page remembers the last.
@@ -111,6 +113,9 @@ impl Server {
             strangers: Strangers::new(config.connections, listen::HANDSHAKES),
             users,
             refusals: Seldom::default(),
+            slow_readers: Seldom::default(),
+            lane: Lane::for_this_runtime(config.turn),
+            budget: Budget::new(config.outboxes),
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
@@ -151,6 +156,7 @@ impl Server {
             let page = tokio::spawn(door.run(Arc::clone(&shared), operators));
             *crate::lock(&server.running.page) = Some(page);
         }
+        tasks.push(tokio::spawn(budget::keep(Arc::clone(&shared))));
         if shared.vigil.is_some() {
             let shared = Arc::clone(&shared);
             tasks.push(tokio::spawn(async move {
@@ -339,6 +345,11 @@ fn check(config: &Config) -> Result<(), StartError> {
     }
     if config.outbox < 1024 {
         return option("outbox", "less than 1024 bytes is too little for a reply");
+    }
+    if config.outboxes < config.outbox.max(config.wire.frame) {
+        let why = "all clients together need at least what one may have, outbox and the longest \
+                   command";
+        return option("outboxes", why);
     }
     let limits = &config.protocol;
     if limits.ttl_min > limits.ttl_max || limits.ttl_min.is_zero() {

@@ -273,7 +273,7 @@ fn admit(shared: &Arc<Shared>, stream: Stream, from: From, stranger: Stranger) {
         Some(_) => (Some(stranger), STRANGER_OUTBOX.min(shared.config.outbox)),
         None => (None, shared.config.outbox),
     };
-    let outbox = Outbox::new(shared.peers.next_id(), stream, room);
+    let outbox = Outbox::new(shared.peers.next_id(), stream, room, &shared.budget);
     if let Some(peer) = shared.peers.add(outbox, from, max) {
         shared.service.meters.connections_total.add(1);
         // A server that stops closes those whom it finds here; who comes later is not found.

@@ -9,6 +9,7 @@ use super::access::{Access, Known};
 use super::commands::Reply;
 use super::connection::Connection;
 use crate::service::Work;
+use crate::turn::Turn;
 use crate::users::{Refused, User};
 
 /// A login that is not decided yet.
@@ -22,15 +23,16 @@ pub(super) struct Login {
 
 impl Connection {
     /// Decides a login, and answers it. Other connections go on meanwhile.
-    pub(super) async fn log_in(&mut self, login: Login) {
+    pub(super) async fn log_in(&mut self, login: Login, turn: &mut Turn<'_>) {
         let Login { user, password, hello } = login;
         let Some(users) = self.shared.users.clone() else { return };
         // A name that is no text is nobody's; it is compared like all others.
         let name = str::from_utf8(&user).unwrap_or_default();
         let is_gone = || self.outbox.stream().is_gone();
-        let reply = match users.check(self.peer.place, name, &password, is_gone).await {
+        let checked = users.check(self.peer.place, name, &password, is_gone);
+        let reply = match turn.wait_for(checked).await {
             Ok(user) => {
-                self.become_user(user);
+                self.become_user(user, turn).await;
                 match hello {
                     Some((protocol, name)) => self.hello(protocol, name),
                     None => Ok(Value::OK),
@@ -44,9 +46,9 @@ impl Connection {
         work.dirty.flush();
     }
 
-    fn become_user(&mut self, user: Arc<User>) {
+    async fn become_user(&mut self, user: Arc<User>, turn: &mut Turn<'_>) {
         if self.access.user() != Some(user.name()) {
-            self.forget_sessions();
+            self.forget_sessions(turn).await;
         }
         self.peer.about(|about| about.user = user.name().to_string());
         self.stranger = None;
@@ -62,17 +64,6 @@ impl Connection {
             self.access = Access::Nobody;
             self.peer.about(|about| about.user.clear());
         }
-    }
-
-    /// The connection hears of no session any more, and knows none.
-    pub(super) fn forget_sessions(&mut self) {
-        for seat in self.seats.values() {
-            seat.stop_listening(&self.outbox);
-        }
-        self.channels.clear();
-        self.told = None;
-        // They stay, to withdraw what their commands wait for; each use looks whose they are.
-        self.last = None;
     }
 }
 

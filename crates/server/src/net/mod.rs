@@ -2,13 +2,16 @@
 
 mod access;
 pub(crate) mod attention;
+pub(crate) mod budget;
 mod commands;
 mod connection;
 pub(crate) mod glob;
+mod held;
 mod info;
 pub(crate) mod listen;
 mod locks;
 mod login;
+mod long;
 pub(crate) mod outbox;
 pub(crate) mod peers;
 pub(crate) mod strangers;
@@ -20,8 +23,10 @@ use crate::config::{Address, Config};
 use crate::seldom::Seldom;
 use crate::service::Service;
 use crate::stats::Stats;
+use crate::turn::Lane;
 use crate::users::Users;
 use attention::Vigil;
+use budget::Budget;
 use peers::Peers;
 use strangers::Strangers;
 
@@ -35,8 +40,13 @@ pub(crate) struct Shared {
     pub(crate) strangers: Arc<Strangers>,
     /// Those who may log in; none: whoever connects may do everything.
     pub(crate) users: Option<Arc<Users>>,
-    /// Connections that are refused, for the log.
+    /// Connections that are refused, and that are closed because they don't read, for the log.
     pub(crate) refusals: Seldom,
+    pub(crate) slow_readers: Seldom,
+    /// Where connections wait whose commands take long.
+    pub(crate) lane: Lane,
+    /// What may wait for all of them together.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) vigil: Option<Vigil>,
     /// Where the server listens.
     pub(crate) addresses: Vec<Address>,
@@ -51,6 +61,7 @@ impl Shared {
         Stats {
             connections: self.peers.len() as u64,
             bytes_out: self.peers.sent_bytes(),
+            bytes_waiting: self.budget.sum() as u64,
             ..self.service.stats()
         }
     }

@@ -22,6 +22,7 @@ mod replies;
 mod strangers;
 mod stress;
 mod tls;
+mod turns;
 mod untrusted;
 mod users;
 mod waiting;
