@@ -4,8 +4,10 @@
 //! |---|---|
 //! | the socket was full, [`Outbox::is_blocked`] | the client has read, and all is written |
 //! | reading | some bytes have come |
-//! | carrying out, [`Connection::carry_out`] | no whole command is left; or its turn is over; or the outbox is full; or a command comes that is done [`Later`] |
-//! | doing that one: a login, or a command that may take long | it is answered |
+//! | carrying out, [`Connection::carry_out`] | there is no whole command any more (1) |
+//! | doing what is done [`Later`]: a login, a long command | it is answered |
+//!
+//! (1) or the turn is over, or the outbox is full, or a command comes that is done later.
 //!
 //! Commands are carried out one after the other, so that replies are in their order. Whatever makes
 //! a connection wait in between leaves the rest of what it has read in its buffer, and meanwhile no
@@ -385,7 +387,8 @@ impl Connection {
                 meters.slow_readers.add(1);
                 if let Some(more) = self.shared.slow_readers.may_log(StdInstant::now()) {
                     tracing::warn!(
-                        "{} is closed: more than {} bytes wait for it. It does not read, or one                          of its commands waits and holds back the replies to the others{more}",
+                        "{} is closed: more than {} bytes wait for it. It does not read, or one \
+                         of its commands waits and holds back the replies to the others{more}",
                         self.peer.title(),
                         self.outbox.max()
                     );

@@ -20,7 +20,7 @@
 //!
 //! | what waits | bound | past it |
 //! |---|---|---|
-//! | replies | [`REPLIES`], and one reply | the client's commands are not carried out until it reads: [`Outbox::is_full`] |
+//! | replies | [`REPLIES`], and one reply | [`Outbox::is_full`]: its commands have to wait |
 //! | events; replies behind an open one | `max` | the connection is closed |
 //! | all outboxes together | the [`Budget`] | the connection with the most is closed |
 

@@ -49,8 +49,8 @@
 //!    broken; that somebody may be refused for a circle that has just dissolved is said in
 //!    `docs/protocol.md`.
 //!
-//! `now` is read once for all commands of one turn of a connection. A table takes the latest that it
-//! has seen, and the registry reads it under its lock: so for each part it never goes back.
+//! `now` is read once for all commands of one turn of a connection. A table takes the latest that
+//! it has seen, and the registry reads it under its lock: so for each part it never goes back.
 
 mod acquire;
 mod desk;
