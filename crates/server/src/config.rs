@@ -34,8 +34,17 @@ pub struct Config {
     pub protocol: Limits,
     /// Bounds on what a client may send.
     pub wire: WireLimits,
-    /// Bytes that may wait for a client that does not read. Past it its connection is closed.
+    /// Bytes of events that may wait for a client that does not read, and of replies behind one
+    /// that is not known yet. Past it its connection is closed. Other replies need no such bound:
+    /// while 64 KiB of them wait, the client's commands are not carried out.
     pub outbox: usize,
+    /// Bytes that may wait for all clients together, with those of commands that are not all there
+    /// yet. Past it the connection is closed for which most wait. Not below
+    /// [`outbox`](Self::outbox) and the longest frame.
+    pub outboxes: usize,
+    /// How long one connection's commands may keep a thread before other connections have their
+    /// turn. Shorter turns are fairer and cost more. A single step is not interrupted.
+    pub turn: Duration,
     /// How many connections there may be. Where there are users, the last few are kept for those
     /// who may `admin` everything.
     pub connections: usize,
@@ -110,6 +119,8 @@ impl Default for Config {
             protocol: Limits { ttl_max: Duration::from_secs(60), ..Limits::default() },
             wire: WireLimits::default(),
             outbox: 8 << 20,
+            outboxes: 256 << 20,
+            turn: Duration::from_millis(1),
             connections: 10_000,
             connections_per_user: 2_500,
             shards: 16,

@@ -32,6 +32,7 @@
 //! | `lock_holder` | which process has locked a file |
 //! | `seldom` | messages that would flood the log |
 //! | `server` | start and stop |
+//! | `turn` | how long a task keeps a thread |
 
 #![forbid(unsafe_code)]
 
@@ -51,6 +52,7 @@ mod server;
 mod service;
 mod stats;
 mod store;
+mod turn;
 pub mod users;
 
 use std::sync::{Mutex, MutexGuard};

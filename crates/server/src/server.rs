@@ -15,6 +15,7 @@ use crate::error::StartError;
 use crate::http;
 use crate::net::admission::Admission;
 use crate::net::attention::Vigil;
+use crate::net::budget::{self, Budget};
 use crate::net::listen::{self, Tls};
 use crate::net::peers::Peers;
 use crate::net::socket_file::SocketFile;
@@ -24,6 +25,7 @@ use crate::private::FileMode;
 use crate::service::{PerUser, PublicKey, Service, Work};
 use crate::stats::Stats;
 use crate::store::{self, Opened, Saved, Storage, Use};
+use crate::turn::Lane;
 use crate::users::Users;
 
 /// Things that happened to records of which a server with a page remembers the last.
@@ -132,6 +134,8 @@ impl Server {
             ),
             users,
             floods: Floods::default(),
+            lane: Lane::for_this_runtime(config.turn),
+            budget: Budget::new(config.outboxes),
             vigil: Vigil::for_this_runtime(),
             addresses: listeners.iter().map(|listener| listener.address.clone()).collect(),
             run_id: format!("{:016x}{:016x}{:08x}", draw()?, draw()?, draw()? >> 32),
@@ -173,6 +177,7 @@ impl Server {
             let page = door.open(Arc::clone(&shared), operators).map_err(StartError::Thread)?;
             *crate::lock(&server.running.page) = Some(page);
         }
+        tasks.push(tokio::spawn(budget::keep(Arc::clone(&shared))));
         if shared.vigil.is_some() {
             let shared = Arc::clone(&shared);
             tasks.push(tokio::spawn(async move {
@@ -381,6 +386,11 @@ fn check(config: &Config) -> Result<(), StartError> {
     }
     if config.outbox < 1024 {
         return option("outbox", "less than 1024 bytes is too little for a reply");
+    }
+    if config.outboxes < config.outbox.max(config.wire.frame) {
+        let why = "all clients together need at least what one may have, outbox and the longest \
+                   command";
+        return option("outboxes", why);
     }
     let limits = &config.protocol;
     if limits.ttl_min > limits.ttl_max || limits.ttl_min.is_zero() {

@@ -32,6 +32,9 @@ pub struct Stats {
     pub bytes_in: u64,
     /// Bytes to clients.
     pub bytes_out: u64,
+    /// Bytes that wait now for clients that do not read, or of commands that are not all there.
+    /// Differences of a few KiB for each connection are left out.
+    pub bytes_waiting: u64,
     /// Connections that were closed because they did not read.
     pub slow_readers: u64,
     /// Sessions whose lease has ended.

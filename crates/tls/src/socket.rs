@@ -49,20 +49,26 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there, without waiting. 0: the other side has closed.
+    /// Reads what is there, without waiting, as far as `buf` has room for it. 0: the other side has
+    /// closed.
     pub fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
-        let room = buf.chunk_mut().len();
+        self.try_read_some(buf, usize::MAX)
+    }
+
+    /// The same, of up to `most` bytes, however much room there is. With TLS it may be one record
+    /// more.
+    pub fn try_read_some(&self, buf: &mut BytesMut, most: usize) -> io::Result<usize> {
+        let room = buf.chunk_mut().len().min(most);
         let mut part = None;
         let mut all = |read| all_there_was(read, room, &mut part);
-        let whole = match self {
-            Self::Tls(stream) => return stream.try_read(buf),
-            Self::Tcp(stream) => {
-                stream.try_io(Interest::READABLE, || all(stream.try_read_buf(buf)))
-            }
-            Self::Unix(stream) => {
-                stream.try_io(Interest::READABLE, || all(stream.try_read_buf(buf)))
-            }
-        };
+        let whole =
+            match self {
+                Self::Tls(stream) => return stream.try_read(buf),
+                Self::Tcp(stream) => stream
+                    .try_io(Interest::READABLE, || all(stream.try_read_buf(&mut buf.limit(most)))),
+                Self::Unix(stream) => stream
+                    .try_io(Interest::READABLE, || all(stream.try_read_buf(&mut buf.limit(most)))),
+            };
         part.map_or(whole, Ok)
     }
 

@@ -236,13 +236,11 @@ fn claim(claim: &ClaimView, public: Public<'_>, now: Tick) -> Value {
     )
 }
 
-/// A part of the records, and the cursor of the next part; 0 if this is the last.
+/// A part of the records, each as [`record`] shows it, and the cursor of the next part; 0 if this
+/// is the last.
 #[must_use]
-pub fn locks(next: u64, records: &[RecordView], public: Public<'_>, now: Tick) -> Value {
-    Value::Array(vec![
-        Value::bulk(next.to_string()),
-        Value::Array(records.iter().map(|it| record(it, public, now)).collect()),
-    ])
+pub fn locks(next: u64, records: Vec<Value>) -> Value {
+    Value::Array(vec![Value::bulk(next.to_string()), Value::Array(records)])
 }
 
 /// What a server waits for that has been restarted: until then it grants nothing that a session of

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use lockspan_protocol::server::OwnersView;
-use lockspan_protocol::server::table::RecordView;
 use lockspan_protocol::server::watch::{Happening, What};
 use lockspan_protocol::{Owner, Record, SessionId, Tick};
 
-use crate::reply::{Public, millis, record, shown};
+use crate::reply::{Public, millis, shown};
 use crate::value::Value;
 use crate::words::mode_word;
 
@@ -61,11 +60,11 @@ pub struct Deadlock {
     pub owners: Vec<Owner>,
 }
 
-/// Records that are held and wanted, the owners that are known, and the deadlocks that were refused
-/// last.
+/// Records that are held and wanted, each as [`record`](crate::reply::record) shows it, the owners
+/// that are known, and the deadlocks that were refused last.
 #[must_use]
 pub fn waits(
-    records: &[RecordView],
+    records: Vec<Value>,
     owners: &[OwnersView],
     deadlocks: &[Deadlock],
     public: Public<'_>,
@@ -90,7 +89,7 @@ pub fn waits(
         ])
     };
     Value::map([
-        ("records", Value::Array(records.iter().map(|it| record(it, public, now)).collect())),
+        ("records", Value::Array(records)),
         ("owners", Value::Array(owners.iter().map(owned).collect())),
         ("deadlocks", Value::Array(deadlocks.iter().map(deadlock).collect())),
     ])

@@ -389,8 +389,18 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "SIZE",
         default: "8MiB",
-        help: "Bytes that may wait for a reader that is slow; then its connection is closed",
+        help: "Bytes of events that may wait for a reader that is slow; then its connection is \
+               closed. Of replies 64KiB may wait, then its commands do",
         set: |settings, text| put(&mut settings.config.outbox, values::bytes(text)),
+    },
+    Spec {
+        name: "max-outboxes",
+        kind: Kind::One,
+        value: "SIZE",
+        default: "256MiB",
+        help: "Bytes that may wait for all clients together; then the connection is closed for \
+               which most wait",
+        set: |settings, text| put(&mut settings.config.outboxes, values::bytes(text)),
     },
     Spec {
         name: "max-frame",

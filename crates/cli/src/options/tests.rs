@@ -204,7 +204,7 @@ fn every_option_is_reached_by_all_three_ways() {
             "log-level" => "warn",
             "min-lease" => "2s",
             "max-lease" | "stop-grace" | "tcp-keepalive" => "50s",
-            "max-outbox" | "max-frame" => "2MiB",
+            "max-outbox" | "max-outboxes" | "max-frame" => "2MiB",
             "fresh" | "local" | "insecure" => "true",
             _ => "99",
         };

@@ -1,5 +1,6 @@
 //! A server with one thread looks for messages for a moment before it sleeps.
 
+use lockspan_protocol::Tick;
 use lockspan_wire::Attention;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -21,8 +22,8 @@ impl Vigil {
     }
 
     /// A client has said something.
-    pub(crate) fn heard(&self) {
-        if self.attention.heard(clock::now()) {
+    pub(crate) fn heard(&self, now: Tick) {
+        if self.attention.heard(now) {
             self.begins.notify_one();
         }
     }

@@ -2,14 +2,11 @@
 //! ask.
 
 use bytes::Bytes;
-use lockspan_protocol::SessionId;
-use lockspan_wire::{
-    ClientCommand, Command, CommandError, ErrorCode, Events, Protocol, Value, reply,
-};
+use lockspan_wire::{ClientCommand, Command, CommandError, ErrorCode, Protocol, Value, reply};
 
-use super::connection::Connection;
-use super::info;
+use super::connection::{Connection, Later};
 use super::login::Login;
+use super::{info, long};
 use crate::service::Work;
 
 pub(super) type Reply = Result<Value, CommandError>;
@@ -38,30 +35,31 @@ impl Connection {
             self.deny(&command, &why, work);
             return;
         }
+        if let Command::Tell { session, message } = command {
+            self.tell(session, message, work);
+            return;
+        }
+        if long::answers_much(&command) && self.outbox.holds_much_back() {
+            self.outbox.reply(&held_back(), &mut work.dirty);
+            return;
+        }
+        if long::takes_long(&command) {
+            self.later = Some(Later::Long(command));
+            return;
+        }
         let reply = match command {
-            Command::Tell { session, message } => {
-                self.tell(session, message, work);
-                return;
-            }
-            Command::Subscribe(channels) => {
-                self.subscribe(channels, work);
-                return;
-            }
-            Command::Unsubscribe(channels) => {
-                self.unsubscribe(channels, work);
-                return;
-            }
             Command::Hello { protocol, auth: None, name } => self.hello(protocol, name),
             Command::Hello { .. } | Command::Auth { .. } if self.shared.users.is_none() => {
                 no_users()
             }
             Command::Hello { protocol, auth: Some((user, password)), name } => {
-                self.login = Some(Login { user, password, hello: Some((protocol, name)) });
+                let hello = Some((protocol, name));
+                self.later = Some(Later::Login(Login { user, password, hello }));
                 return;
             }
             Command::Auth { user, password } => {
                 let user = user.unwrap_or_else(|| Bytes::from_static(b"default"));
-                self.login = Some(Login { user, password, hello: None });
+                self.later = Some(Later::Login(Login { user, password, hello: None }));
                 return;
             }
             Command::Ping(text) => Ok(self.pong(text)),
@@ -69,10 +67,6 @@ impl Connection {
             Command::Quit => {
                 self.quits = true;
                 Ok(Value::OK)
-            }
-            Command::Reset => {
-                self.reset();
-                Ok(Value::status("RESET"))
             }
             Command::Select(0) => Ok(Value::OK),
             Command::Select(_) => refuse(ErrorCode::Err, "SELECT: there is only database 0"),
@@ -135,15 +129,6 @@ impl Connection {
         text.map_or_else(|| Value::status("PONG"), Value::Bulk)
     }
 
-    /// As if the connection were new.
-    fn reset(&mut self) {
-        self.forget_sessions();
-        self.log_out();
-        self.peer.about(|about| about.name.clear());
-        self.protocol = Protocol::Resp2;
-        self.outbox.set_protocol(Protocol::Resp2);
-    }
-
     fn client(&self, command: ClientCommand) -> Reply {
         Ok(match command {
             ClientCommand::Id => self.outbox.id.into(),
@@ -168,60 +153,21 @@ impl Connection {
                 Value::OK
             }
             ClientCommand::Info => Value::bulk(self.peer.line()),
-            ClientCommand::List => {
-                let peers = self.shared.peers.list();
-                let shown = peers.iter().filter(|peer| self.access.may_see(peer));
-                Value::bulk(shown.map(|peer| peer.line()).collect::<String>())
-            }
             // What is never on needs no turning off.
             _ => Value::OK,
         })
-    }
-
-    fn subscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
-        for channel in channels {
-            let value = match self.listen_on(&channel) {
-                Ok(session) => {
-                    self.add_channel(session);
-                    reply::subscribed(channel, self.channels.len())
-                }
-                Err(why) => why.into(),
-            };
-            self.outbox.reply(&value, &mut work.dirty);
-        }
-    }
-
-    fn listen_on(&mut self, channel: &Bytes) -> Result<SessionId, CommandError> {
-        let Some(session) = reply::channel_session(channel) else {
-            let text = format!("SUBSCRIBE: channel {:?} is not lockspan:<session>", text(channel));
-            return Err(CommandError::new(ErrorCode::Err, text));
-        };
-        self.attach(session, Events::Message).map(|()| session)
-    }
-
-    fn unsubscribe(&mut self, channels: Vec<Bytes>, work: &mut Work) {
-        let all = || self.channels.iter().map(|&id| reply::channel(id).into()).collect();
-        let named = if channels.is_empty() { all() } else { channels };
-        if named.is_empty() {
-            self.outbox.reply(&reply::unsubscribed(None, 0), &mut work.dirty);
-        }
-        for channel in named {
-            if let Some(session) = reply::channel_session(&channel)
-                && self.channels.remove(&session)
-                && let Ok(seat) = self.seat(session)
-            {
-                seat.stop_listening(&self.outbox);
-                // The next `LS.TELL` has to be answered all the same.
-                self.told = None;
-            }
-            let value = reply::unsubscribed(Some(channel), self.channels.len());
-            self.outbox.reply(&value, &mut work.dirty);
-        }
     }
 }
 
 fn no_users() -> Reply {
     refuse(ErrorCode::Err, "AUTH: this server has no users; connect without a name and a password")
+}
+
+/// What is answered instead of something long.
+fn held_back() -> Value {
+    let text = "an earlier command of this connection waits, and 64 KiB of replies to later ones \
+                are held back by it: ask on another connection";
+    Value::error(ErrorCode::Limit, text)
 }
 
 /// What a client calls itself is kept as long as it is connected, and shown to all: so it is short.
@@ -238,6 +184,6 @@ fn label(command: &str, name: &[u8]) -> Result<String, CommandError> {
 }
 
 /// Bytes as text that fits into one line of `CLIENT LIST`.
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string().replace(' ', "_")
 }

@@ -1,12 +1,25 @@
 //! One connection: read what is there, carry out every whole command in it, write once.
+//!
+//! | state | ends when |
+//! |---|---|
+//! | the socket was full, [`Outbox::is_blocked`] | the client has read, and all is written |
+//! | reading | some bytes have come |
+//! | carrying out, [`Connection::carry_out`] | there is no whole command any more (1) |
+//! | doing what is done [`Later`]: a login, a long command | it is answered |
+//!
+//! (1) or the turn is over, or the outbox is full, or a command comes that is done later.
+//!
+//! Commands are carried out one after the other, so that replies are in their order. Whatever makes
+//! a connection wait in between leaves the rest of what it has read in its buffer, and meanwhile no
+//! more is read. How long it may keep the thread is up to its [`Turn`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
-use lockspan_protocol::SessionId;
+use lockspan_protocol::{SessionId, Tick, ToServer};
 use lockspan_wire::{Command, CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
 use tokio::time::Instant;
 
@@ -15,13 +28,17 @@ use super::access::Access;
 use super::admission::Ticket;
 use super::locks::no_such;
 use super::login::Login;
-use super::outbox::{Closed, Outbox};
+use super::outbox::{Closed, Dirty, Outbox};
 use super::peers::Peer;
 use crate::clock;
 use crate::service::{Seat, Work};
+use crate::turn::{OUTBOXES, Turn};
 
 /// How much is read at once.
 const READ: usize = 16 << 10;
+
+/// After so many commands the turn's time is looked at, if not before.
+const COMMANDS: usize = 16;
 
 /// How long a client that has said goodbye is waited for: until all its commands are answered, and
 /// once more until it has read that.
@@ -48,8 +65,8 @@ pub(super) struct Connection {
     pub(super) protocol: Protocol,
     /// Whom it speaks for.
     pub(super) access: Access,
-    /// Somebody wants to log in; no command is looked at before that is decided.
-    pub(super) login: Option<Login>,
+    /// What has to be done before the next command is looked at.
+    pub(super) later: Option<Later>,
     /// Nobody is served here later than that.
     login_by: Instant,
     /// Its place among all connections.
@@ -57,14 +74,23 @@ pub(super) struct Connection {
     /// The sessions that were named here, and the last of them.
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
     pub(super) last: Option<Arc<Seat>>,
+    /// With so many, those that are over are forgotten.
+    seats_max: usize,
     /// The session of the last `LS.TELL`; its events come here.
     pub(super) told: Option<SessionId>,
     /// The sessions whose channels were subscribed.
     pub(super) channels: BTreeSet<SessionId>,
-    /// With so many, those that are over are forgotten.
-    pub(super) channels_max: usize,
+    channels_max: usize,
     /// The client has said goodbye, or what can't be understood.
     pub(super) quits: bool,
+}
+
+/// A command that lets others in while it is done.
+#[derive(Debug)]
+pub(super) enum Later {
+    Login(Login),
+    /// One that looks at much, or answers much.
+    Long(Command),
 }
 
 /// Serves one client until it goes.
@@ -78,67 +104,23 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
         outbox: Arc::clone(&outbox),
         protocol: Protocol::Resp2,
         access,
-        login: None,
+        later: None,
         login_by,
         ticket,
         seats: HashMap::new(),
         last: None,
+        seats_max: SEATS,
         told: None,
         channels: BTreeSet::new(),
         channels_max: SEATS,
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
-    while outbox.closed().is_none() && !connection.is_late() {
-        let login_by = connection.access.is_nobody().then_some(connection.login_by);
-        let stream = outbox.stream();
-        if outbox.is_blocked() {
-            // A client that does not read is not read from.
-            tokio::select! {
-                ready = stream.writable() => match ready {
-                    Ok(()) => outbox.unblock(),
-                    Err(_) => break,
-                },
-                () = outbox.woken() => {}
-                () = late(login_by) => {}
-            }
-            continue;
-        }
-        if connection.quits {
-            break;
-        }
-        tokio::select! {
-            ready = stream.readable() => {
-                if ready.is_err() {
-                    break;
-                }
-            }
-            () = outbox.woken() => continue,
-            () = late(login_by) => continue,
-        }
-        buf.reserve(READ);
-        match stream.try_read(&mut buf) {
-            Ok(0) => break,
-            Ok(count) => {
-                connection.shared.service.meters.bytes_in.add(count as u64);
-                connection.shared.vigil.as_ref().inspect(|vigil| vigil.heard());
-                connection.read_all(&mut buf).await;
-                while let Some(login) = connection.login.take() {
-                    connection.log_in(login).await;
-                    if connection.is_late() {
-                        break;
-                    }
-                    connection.read_all(&mut buf).await;
-                }
-            }
-            Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => break,
-        }
-    }
+    connection.converse(&mut buf).await;
     if connection.quits {
-        connection.answer_rest().await;
+        Box::pin(connection.answer_rest()).await;
     }
-    connection.leave();
+    Box::pin(connection.leave()).await;
     if connection.quits && !connection.shared.service.is_halted() {
         outbox.stream().end_writing();
         // Past it, it had its time.
@@ -148,11 +130,19 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
     connection.shared.peers.remove(outbox.id);
 }
 
-/// Whether it may keep a thread busy for longer than a lock does.
+/// Whether the command may have taken so long that the time should be looked at.
 fn looks_at_much(command: &Command) -> bool {
     matches!(
         command,
-        Command::Locks { .. } | Command::Sessions { .. } | Command::History { .. } | Command::Waits
+        Command::Close { .. }
+            | Command::End { .. }
+            | Command::Reasserted { .. }
+            | Command::Info(_)
+            | Command::CommandInfo(_)
+            | Command::Tell {
+                message: ToServer::Close | ToServer::Page { .. } | ToServer::Reasserted { .. },
+                ..
+            }
     )
 }
 
@@ -170,7 +160,7 @@ async fn read_away(outbox: &Outbox, buf: &mut BytesMut) {
     loop {
         buf.clear();
         buf.reserve(READ);
-        match outbox.stream().try_read(buf) {
+        match outbox.stream().try_read_some(buf, READ) {
             Ok(0) => return,
             // Who sends without end does not keep others from their turn.
             Ok(_) => tokio::task::coop::consume_budget().await,
@@ -211,25 +201,120 @@ impl Connection {
         self.login_by = Instant::now() + self.shared.config.login_within;
     }
 
-    /// Carries out every whole command. Others have their turn after each that looks at much.
-    async fn read_all(&mut self, buf: &mut BytesMut) {
-        while self.read(buf) && self.outbox.closed().is_none() {
-            tokio::task::yield_now().await;
+    /// When it is too late, if nobody has logged in.
+    fn deadline(&self) -> Option<Instant> {
+        self.access.is_nobody().then_some(self.login_by)
+    }
+
+    /// Reads and carries out, until the connection is over.
+    async fn converse(&mut self, buf: &mut BytesMut) {
+        let (shared, outbox) = (Arc::clone(&self.shared), Arc::clone(&self.outbox));
+        let stream = outbox.stream();
+        while self.has_room().await && !self.quits {
+            tokio::select! {
+                ready = stream.readable() => {
+                    if ready.is_err() {
+                        return;
+                    }
+                }
+                () = outbox.woken() => continue,
+                () = late(self.deadline()) => continue,
+            }
+            if buf.is_empty() && buf.capacity() > 4 * READ {
+                // A long command has made it grow.
+                *buf = BytesMut::new();
+            }
+            buf.reserve(READ);
+            match stream.try_read_some(buf, READ) {
+                Ok(0) => return,
+                Ok(count) => {
+                    shared.service.meters.bytes_in.add(count as u64);
+                    let now = clock::now();
+                    shared.vigil.as_ref().inspect(|vigil| vigil.heard(now));
+                    let was_long = buf.len() - count > READ;
+                    self.carry_out_all(buf, now, &mut shared.lane.begin(now)).await;
+                    if was_long || buf.len() > READ {
+                        outbox.set_unread(if buf.len() > READ { buf.len() } else { 0 });
+                    }
+                }
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return,
+            }
         }
     }
 
-    /// Carries out whole commands, then sends all that came of them; true if it may go on.
-    fn read(&mut self, buf: &mut BytesMut) -> bool {
+    /// Until the client has read all that its socket did not take. False if the connection is over.
+    pub(super) async fn has_room(&mut self) -> bool {
+        while self.outbox.closed().is_none() && !self.is_late() {
+            if !self.outbox.is_blocked() {
+                return true;
+            }
+            tokio::select! {
+                ready = self.outbox.stream().writable() => {
+                    if ready.is_err() {
+                        return false;
+                    }
+                    self.outbox.unblock();
+                    // A client that reads as fast as it is written to.
+                    tokio::task::yield_now().await;
+                }
+                () = self.outbox.woken() => {}
+                () = late(self.deadline()) => {}
+            }
+        }
+        false
+    }
+
+    /// Carries out every whole command, or as many as the connection lives for.
+    async fn carry_out_all(&mut self, buf: &mut BytesMut, mut now: Tick, turn: &mut Turn<'_>) {
+        loop {
+            let (is_all, dirty) = self.carry_out(buf, now, turn);
+            turn.flush(dirty).await;
+            match self.later.take() {
+                // In boxes, since few connections need the room for their state.
+                Some(Later::Login(login)) => Box::pin(self.log_in(login, turn)).await,
+                Some(Later::Long(command)) => Box::pin(self.run_long(command, turn)).await,
+                None if is_all => return,
+                None => {}
+            }
+            if self.quits || !self.catch_up(turn).await {
+                return;
+            }
+            turn.give_way().await;
+            now = clock::now();
+        }
+    }
+
+    /// Until the client has read enough for more replies. False if the connection is over.
+    pub(super) async fn catch_up(&mut self, turn: &mut Turn<'_>) -> bool {
+        while self.outbox.is_blocked() || self.outbox.is_full() {
+            if !turn.wait_for(Box::pin(self.has_room())).await {
+                return false;
+            }
+            // It may be that another thread has to write first.
+            turn.wait_for(tokio::task::yield_now()).await;
+        }
+        !self.is_late()
+    }
+
+    /// Carries out whole commands while the turn lasts and there is room for replies. Whether these
+    /// were all, and what they have to send.
+    fn carry_out(&mut self, buf: &mut BytesMut, now: Tick, turn: &Turn<'_>) -> (bool, Dirty) {
         let shared = Arc::clone(&self.shared);
-        let mut work = Work::at(clock::now(), self.outbox.id);
-        let mut commands = 0;
-        let mut is_tired = false;
-        while !is_tired && !self.quits && self.login.is_none() {
+        let mut work = Work::at(now, self.outbox.id);
+        let (mut commands, mut look_at) = (0, COMMANDS);
+        let mut is_all = false;
+        while !self.quits && self.later.is_none() && !self.outbox.is_full() {
             let limits = if self.access.is_nobody() { STRANGER } else { shared.config.wire };
             match take_command(buf, &limits) {
-                Ok(None) => break,
+                Ok(None) => {
+                    is_all = true;
+                    break;
+                }
                 Ok(Some(Ok(command))) => {
-                    is_tired = looks_at_much(&command);
+                    if looks_at_much(&command) {
+                        look_at = commands;
+                    }
                     self.run(command, &mut work);
                 }
                 Ok(Some(Err(why))) => self.outbox.reply(&why.into(), &mut work.dirty),
@@ -238,12 +323,20 @@ impl Connection {
                     self.quits = true;
                 }
             }
-            commands += 1;
             shared.service.finish(&mut work);
+            commands += 1;
+            if work.dirty.len() > OUTBOXES {
+                break;
+            }
+            if commands >= look_at {
+                if turn.is_over() {
+                    break;
+                }
+                look_at = commands + COMMANDS;
+            }
         }
-        shared.service.meters.commands.add(commands);
-        work.dirty.flush();
-        is_tired
+        shared.service.meters.commands.add(commands as u64);
+        (is_all, work.dirty)
     }
 
     /// The client has said its last: sends what it is still to be told. A command that waits for
@@ -251,42 +344,61 @@ impl Connection {
     async fn answer_rest(&mut self) {
         sent(&self.outbox).await;
         if !self.outbox.is_sent() {
-            let mut work = Work::default();
-            self.forsake(&mut work);
+            self.forsake().await;
             let text = "the connection ends before this was answered; it is withdrawn";
-            self.outbox.fill_open(&Value::error(ErrorCode::Err, text), &mut work.dirty);
-            work.dirty.flush();
+            let mut dirty = Dirty::default();
+            self.outbox.fill_open(&Value::error(ErrorCode::Err, text), &mut dirty);
+            dirty.flush();
             sent(&self.outbox).await;
         }
     }
 
     /// What its commands wait for is withdrawn.
-    fn forsake(&mut self, work: &mut Work) {
-        let service = &self.shared.service;
-        for seat in self.seats.drain().map(|(_, seat)| seat) {
+    async fn forsake(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let service = &shared.service;
+        let mut turn = shared.lane.begin(clock::now());
+        let seats: Vec<_> = self.seats.drain().map(|(_, seat)| seat).collect();
+        for seat in seats {
             seat.stop_listening(&self.outbox);
-            if !service.is_halted() {
-                service.forsake(&seat, &self.outbox, work);
-                service.finish(work);
+            let mut after = None;
+            while !service.is_halted() {
+                let (next, dirty) = {
+                    let mut work = Work::default();
+                    let next = service.forsake(&seat, &self.outbox, after, &mut work);
+                    service.finish(&mut work);
+                    (next, work.dirty)
+                };
+                after = next;
+                turn.flush(dirty).await;
+                turn.give_way().await;
+                if after.is_none() {
+                    break;
+                }
             }
         }
     }
 
     /// The client has gone. Its sessions live on; only what its commands waited for is withdrawn.
-    fn leave(&mut self) {
-        let service = &self.shared.service;
-        if self.outbox.closed() == Some(Closed::Slow) {
-            service.meters.slow_readers.add(1);
-            tracing::warn!(
-                "connection {} is closed: more than {} bytes wait for it, and it does not read",
-                self.outbox.id,
-                self.outbox.max()
-            );
+    async fn leave(&mut self) {
+        let meters = &self.shared.service.meters;
+        match self.outbox.closed() {
+            Some(Closed::Slow) => {
+                meters.slow_readers.add(1);
+                if let Some(more) = self.shared.floods.slow_readers.may_log(StdInstant::now()) {
+                    tracing::warn!(
+                        "{} is closed: more than {} bytes wait for it. It does not read, or one \
+                         of its commands waits and holds back the replies to the others{more}",
+                        self.peer.title(),
+                        self.outbox.max()
+                    );
+                }
+            }
+            Some(Closed::Fullest) => meters.slow_readers.add(1),
+            Some(Closed::Gone) | None => {}
         }
         self.outbox.close();
-        let mut work = Work::default();
-        self.forsake(&mut work);
-        work.dirty.flush();
+        self.forsake().await;
     }
 
     /// The seat of a session, if it has one and this connection may speak for it.
@@ -320,11 +432,12 @@ impl Connection {
 
     pub(super) fn remember(&mut self, seat: &Arc<Seat>) {
         self.last = Some(Arc::clone(seat));
-        // Sessions that are over are forgotten now and then.
-        if self.seats.len() >= SEATS && self.seats.len() == self.seats.capacity() {
-            self.seats.retain(|_, seat| seat.is_alive());
-        }
         self.seats.insert(seat.id, Arc::clone(seat));
+        // Sessions that are over are forgotten now and then.
+        if self.seats.len() > self.seats_max {
+            self.seats.retain(|_, seat| seat.is_alive());
+            self.seats_max = SEATS.max(2 * self.seats.len());
+        }
     }
 }
 
@@ -335,11 +448,12 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::net::budget::Budget;
 
     #[tokio::test]
     async fn what_is_read_away_is_not_kept() {
         let (ours, mut theirs) = UnixStream::pair().expect("two ends");
-        let outbox = Outbox::new(1, Stream::Unix(ours), 1024);
+        let outbox = Outbox::new(1, Stream::Unix(ours), 1024, &Budget::new(1 << 20));
         let flood = tokio::spawn(async move {
             let more = vec![b'x'; 1 << 20];
             for _ in 0..64 {

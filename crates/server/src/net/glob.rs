@@ -9,18 +9,29 @@
 //! | `\x` | the byte `x`, whatever it stands for otherwise |
 //!
 //! A `[` without its `]` stands for itself, and so does a `\` at the end. A pattern is read once,
-//! in linear time. To compare it with a name takes at most as many steps as both have bytes,
-//! multiplied: only the last `*` is ever tried again.
+//! in linear time.
+//!
+//! A pattern is compared as a machine whose state `i` means that the first `i` of its parts have
+//! been seen. All states that a name can be in are kept as bits, and each byte of the name moves
+//! all of them at once. So a comparison takes as many steps as the name has bytes, times
+//! [`Pattern::words`], which is 9 for the longest pattern; no pattern makes it try anything again.
 
-/// A pattern that has been read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Vec<Token>);
+/// Bytes of a name for which one word of states has a bit.
+const WORD: usize = 64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    Anything,
-    Byte(u8),
-    OneOf(Bytes),
+/// The most words of states. A pattern with more parts fits nothing: no name has so many bytes.
+const WORDS: usize = 9;
+
+/// A pattern that has been read. A part is whatever stands for one byte.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern {
+    /// How many parts there are. The machine has one state more, the last of which accepts.
+    parts: usize,
+    words: usize,
+    /// For each byte the states in which it is the next part, `words` words each.
+    next: Vec<u64>,
+    /// The states in which a `*` comes next: any byte leaves the machine there.
+    stars: [u64; WORDS],
 }
 
 /// A set of bytes.
@@ -30,6 +41,12 @@ struct Bytes([u64; 4]);
 impl Bytes {
     const NONE: Self = Self([0; 4]);
     const ALL: Self = Self([u64::MAX; 4]);
+
+    fn one(byte: u8) -> Self {
+        let mut bytes = Self::NONE;
+        bytes.add(byte, byte);
+        bytes
+    }
 
     fn add(&mut self, from: u8, to: u8) {
         for byte in from..=to {
@@ -42,65 +59,104 @@ impl Bytes {
     }
 }
 
+/// One element of a pattern.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    Anything,
+    OneOf(Bytes),
+}
+
 impl Pattern {
     pub(crate) fn new(pattern: &[u8]) -> Self {
-        let mut tokens = Vec::new();
-        let mut rest = pattern;
-        // If one class has no end, none that begins later has.
-        let mut classes_end = true;
-        while let Some((&first, after)) = rest.split_first() {
-            rest = after;
-            tokens.push(match (first, after.first()) {
-                (b'*', _) => Token::Anything,
-                (b'?', _) => Token::OneOf(Bytes::ALL),
-                (b'\\', Some(&escaped)) => {
-                    rest = &after[1..];
-                    Token::Byte(escaped)
-                }
-                (b'[', _) if classes_end => match class(after) {
-                    Some((bytes, behind)) => {
-                        rest = behind;
-                        Token::OneOf(bytes)
-                    }
-                    None => {
-                        classes_end = false;
-                        Token::Byte(first)
-                    }
-                },
-                _ => Token::Byte(first),
-            });
+        Self::of(&tokens(pattern))
+    }
+
+    fn of(tokens: &[Token]) -> Self {
+        let parts = tokens.iter().filter(|token| **token != Token::Anything).count();
+        let words = parts / WORD + 1;
+        let mut this = Self { parts, words, next: Vec::new(), stars: [0; WORDS] };
+        if words > WORDS {
+            return this;
         }
-        tokens.dedup_by(|next, before| *next == Token::Anything && next == before);
-        Self(tokens)
+        this.next = vec![0; 256 * words];
+        let mut state = 0;
+        for token in tokens {
+            let (word, bit) = (state / WORD, 1 << (state % WORD));
+            match token {
+                Token::Anything => this.stars[word] |= bit,
+                Token::OneOf(bytes) => {
+                    for byte in (0..=u8::MAX).filter(|byte| bytes.has(*byte)) {
+                        this.next[usize::from(byte) * words + word] |= bit;
+                    }
+                    state += 1;
+                }
+            }
+        }
+        this
+    }
+
+    /// How many steps a comparison takes for each byte of a name.
+    pub(crate) fn words(&self) -> usize {
+        self.words.min(WORDS)
     }
 
     /// Whether the pattern fits the whole name.
     pub(crate) fn fits(&self, name: &[u8]) -> bool {
-        let (mut at, mut seen) = (0, 0);
-        // Where the last star was, and where in the name it ended so far.
-        let mut star: Option<(usize, usize)> = None;
-        while let Some(&byte) = name.get(seen) {
-            let is_fit = match self.0.get(at) {
-                Some(Token::Anything) => {
-                    star = Some((at, seen));
-                    at += 1;
-                    continue;
-                }
-                Some(Token::Byte(wanted)) => *wanted == byte,
-                Some(Token::OneOf(bytes)) => bytes.has(byte),
-                None => false,
-            };
-            if is_fit {
-                at += 1;
-                seen += 1;
-            } else {
-                let Some((star_at, star_end)) = star else { return false };
-                star = Some((star_at, star_end + 1));
-                (at, seen) = (star_at + 1, star_end + 1);
+        if name.len() < self.parts || self.words > WORDS {
+            return false;
+        }
+        let mut states = [0; WORDS];
+        let states = &mut states[..self.words];
+        states[0] = 1;
+        for &byte in name {
+            let next = &self.next[usize::from(byte) * self.words..][..self.words];
+            let (mut carry, mut any) = (0, 0);
+            for ((state, next), stars) in states.iter_mut().zip(next).zip(&self.stars) {
+                let moved = *state & next;
+                *state = (moved << 1 | carry) | (*state & stars);
+                carry = moved >> (WORD - 1);
+                any |= *state;
+            }
+            if any == 0 {
+                return false;
             }
         }
-        self.0[at..].iter().all(|rest| *rest == Token::Anything)
+        states[self.parts / WORD] >> (self.parts % WORD) & 1 == 1
     }
+}
+
+fn tokens(pattern: &[u8]) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = pattern;
+    // If one class has no end, none that begins later has.
+    let mut classes_end = true;
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        let bytes = match (first, after.first()) {
+            (b'*', _) => {
+                tokens.push(Token::Anything);
+                continue;
+            }
+            (b'?', _) => Bytes::ALL,
+            (b'\\', Some(&escaped)) => {
+                rest = &after[1..];
+                Bytes::one(escaped)
+            }
+            (b'[', _) if classes_end => match class(after) {
+                Some((bytes, behind)) => {
+                    rest = behind;
+                    bytes
+                }
+                None => {
+                    classes_end = false;
+                    Bytes::one(first)
+                }
+            },
+            _ => Bytes::one(first),
+        };
+        tokens.push(Token::OneOf(bytes));
+    }
+    tokens
 }
 
 /// The class that begins behind a `[`, and what is behind its `]`; none if it has no end.
@@ -184,9 +240,6 @@ mod tests {
             (Some((Token::Anything, rest)), _) => {
                 tried(rest, name) || !name.is_empty() && tried(tokens, &name[1..])
             }
-            (Some((Token::Byte(wanted), rest)), Some((byte, name))) => {
-                wanted == byte && tried(rest, name)
-            }
             (Some((Token::OneOf(bytes), rest)), Some((byte, name))) => {
                 bytes.has(*byte) && tried(rest, name)
             }
@@ -199,14 +252,75 @@ mod tests {
         vec(proptest::sample::select(of), 0..most)
     }
 
+    /// The same by going back to the last star: takes long, but not for ever.
+    fn retried(tokens: &[Token], name: &[u8]) -> bool {
+        let (mut at, mut seen, mut star) = (0, 0, None);
+        while let Some(&byte) = name.get(seen) {
+            match tokens.get(at) {
+                Some(Token::Anything) => {
+                    star = Some((at, seen));
+                    at += 1;
+                }
+                Some(Token::OneOf(bytes)) if bytes.has(byte) => (at, seen) = (at + 1, seen + 1),
+                _ => {
+                    let Some((from, end)) = star else { return false };
+                    star = Some((from, end + 1));
+                    (at, seen) = (from + 1, end + 1);
+                }
+            }
+        }
+        tokens[at..].iter().all(|rest| *rest == Token::Anything)
+    }
+
+    #[test]
+    fn service_f65_the_longest_pattern_is_compared_in_nine_steps_a_byte() {
+        let long = |text: &str, count| text.repeat(count);
+        for pattern in [long("a", 512), long("*", 512), long("a*", 256), long("[a-z]", 102)] {
+            assert!(Pattern::new(pattern.as_bytes()).words() <= 9, "{pattern}");
+        }
+        assert_eq!(Pattern::new(long("a", 63).as_bytes()).words(), 1);
+        assert_eq!(Pattern::new(b"*").words(), 1);
+        // More parts than a name can have bytes.
+        let endless = Pattern::new(long("?", 100_000).as_bytes());
+        assert_eq!(endless.words(), 9);
+        assert!(!endless.fits(long("a", 100_000).as_bytes()));
+    }
+
     proptest! {
+        #[test]
+        fn a_pattern_of_many_words_is_compared_as_a_short_one_is(
+            mut parts in vec("[ab?]{1,130}", 1..6),
+            star in any::<(bool, bool)>(),
+            name in "[ab]{0,520}",
+            spot in any::<proptest::sample::Index>(),
+        ) {
+            // Every other name is made from the pattern, so that it nearly fits, or does.
+            if star.0 {
+                parts.insert(0, String::new());
+            }
+            if star.1 {
+                parts.push(String::new());
+            }
+            let pattern = parts.join("*");
+            let tokens = tokens(pattern.as_bytes());
+            let mut near = parts.join("b").replace('?', "a").into_bytes();
+            let this = Pattern::of(&tokens);
+            prop_assert_eq!(this.fits(name.as_bytes()), retried(&tokens, name.as_bytes()));
+            prop_assert_eq!(this.fits(&near), retried(&tokens, &near));
+            if !near.is_empty() {
+                let at = spot.index(near.len());
+                near[at] ^= b'a' ^ b'b';
+                prop_assert_eq!(this.fits(&near), retried(&tokens, &near));
+            }
+        }
+
         #[test]
         fn the_short_way_finds_what_trying_everything_finds(
             pattern in bytes(b"ab*?[]^-\\", 14),
             name in bytes(b"ab[]-^\\", 10),
         ) {
-            let pattern = Pattern::new(&pattern);
-            prop_assert_eq!(pattern.fits(&name), tried(&pattern.0, &name));
+            let tokens = tokens(&pattern);
+            prop_assert_eq!(Pattern::of(&tokens).fits(&name), tried(&tokens, &name));
         }
 
         #[test]
@@ -230,7 +344,7 @@ mod tests {
 
         #[test]
         fn a_pattern_has_no_more_parts_than_bytes(pattern in vec(any::<u8>(), 0..600)) {
-            prop_assert!(Pattern::new(&pattern).0.len() <= pattern.len());
+            prop_assert!(tokens(&pattern).len() <= pattern.len());
         }
     }
 }

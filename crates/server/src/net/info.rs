@@ -48,6 +48,8 @@ pub(super) fn info(shared: &Shared, wanted: &[Bytes]) -> String {
         &[
             ("connected_clients", shared.peers.len().to_string()),
             ("maxclients", shared.config.connections.to_string()),
+            ("waiting_bytes", shared.budget.sum().to_string()),
+            ("max_waiting_bytes", shared.config.outboxes.to_string()),
         ],
     );
     section(

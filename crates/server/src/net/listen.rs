@@ -212,7 +212,7 @@ fn admit(shared: &Arc<Shared>, stream: Stream, from: From, mut ticket: Ticket) {
         Some(_) => STRANGER_OUTBOX.min(shared.config.outbox),
         None => shared.config.outbox,
     };
-    let outbox = Outbox::new(shared.peers.next_id(), stream, room);
+    let outbox = Outbox::new(shared.peers.next_id(), stream, room, &shared.budget);
     let peer = shared.peers.add(outbox, from);
     shared.service.meters.connections_total.add(1);
     // A server that stops closes those whom it finds here; who comes later is not found.

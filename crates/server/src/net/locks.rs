@@ -4,28 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
-use lockspan_protocol::{Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
 use lockspan_wire::{
     Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, PublicId, Value, reply,
 };
 
 use super::connection::Connection;
-use super::glob::Pattern;
 use crate::audit::AUDIT;
-use crate::clock;
 use crate::config::Address;
 use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
-use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Records and owners that `LS.WAITS` shows, and claims of each.
-const WAITS: usize = 200;
-const CLAIMS_OF_WAIT: usize = 20;
-
 /// A reply now, or none because it comes later.
-type Later = Result<Option<Value>, CommandError>;
+type Answer = Result<Option<Value>, CommandError>;
 
 impl Connection {
     /// `LS.TELL`: a node's message. Its answers are events, also those of a refusal.
@@ -120,7 +113,7 @@ impl Connection {
     }
 
     /// The other commands about locks.
-    pub(super) fn run_lock_command(&mut self, command: Command, work: &mut Work) -> Later {
+    pub(super) fn run_lock_command(&mut self, command: Command, work: &mut Work) -> Answer {
         let now = |value: Value| Ok(Some(value));
         match command {
             Command::Open { .. } => self.open(command, work),
@@ -199,11 +192,11 @@ impl Connection {
                 self.shared.service.reasserted(&seat, told, former, (count, sum), work)?;
                 now(Value::OK)
             }
-            command => self.show(command),
+            command => self.show(&command),
         }
     }
 
-    fn open(&mut self, command: Command, work: &mut Work) -> Later {
+    fn open(&mut self, command: Command, work: &mut Work) -> Answer {
         let Command::Open { session, ttl, handoff, events } = command else { return Ok(None) };
         if events == Events::Push && self.protocol == Protocol::Resp2 {
             let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
@@ -235,7 +228,7 @@ impl Connection {
     }
 
     /// `LS.LOCK`: the reply comes when the record is granted.
-    fn lock(&mut self, command: Command, work: &mut Work) -> Later {
+    fn lock(&mut self, command: Command, work: &mut Work) -> Answer {
         let Command::Lock { record, mode, wait, ttl, id } = command else { return Ok(None) };
         check_waits(&self.outbox)?;
         let tag = match id {
@@ -274,36 +267,10 @@ impl Connection {
         Ok(left)
     }
 
-    /// What people ask.
-    fn show(&self, command: Command) -> Later {
+    /// Which slots are served. What else people ask may take longer, see `long`.
+    fn show(&self, command: &Command) -> Answer {
         let service = &self.shared.service;
-        let public: reply::Public<'_> = &|session| service.public(session);
         Ok(Some(match command {
-            Command::Inspect { record } => {
-                let recovers = service.recovers(&record);
-                let value = match service.inspect(&record) {
-                    Some(view) => reply::record(&view, public, clock::now()),
-                    None => reply::unknown_record(&record, recovers),
-                };
-                if recovers { self.with_recovery(value) } else { value }
-            }
-            Command::History { record, count } => {
-                reply::history(&service.history(&record, count), public, clock::now())
-            }
-            Command::Waits => self.with_recovery(self.waits()),
-            Command::Locks { cursor, count, pattern } => {
-                let pattern = pattern.as_deref().map(Pattern::new);
-                let wanted = |name: &[u8]| pattern.as_ref().is_none_or(|it| it.fits(name));
-                let (next, views) = service.locks(cursor, count, |record| {
-                    self.access.may(Verb::Inspect, record.datatype()) && wanted(record.as_bytes())
-                });
-                self.with_recovery(reply::locks(next, &views, public, clock::now()))
-            }
-            Command::Sessions { after, count } => {
-                let all = self.access.may_everywhere(Verb::Inspect);
-                let own = self.access.user().filter(|_| !all);
-                reply::sessions(&service.sessions(after, count, own))
-            }
             Command::Slots => {
                 let address = self.shared.addresses.first().map(Address::to_string);
                 reply::slots(&service.terms(), &address.unwrap_or_default())
@@ -324,29 +291,6 @@ impl Connection {
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
         }))
-    }
-}
-
-impl Connection {
-    /// Who waits for whom, as far as the user may see it.
-    fn waits(&self) -> Value {
-        let service = &self.shared.service;
-        let may_see = |record: &Record| self.access.may(Verb::Inspect, record.datatype());
-        let records = service.wanted(WAITS, CLAIMS_OF_WAIT, may_see);
-        let owners = service.owners(WAITS, may_see);
-        let mut deadlocks = service.circles();
-        deadlocks.retain(|it| may_see(&it.record));
-        let public: reply::Public<'_> = &|session| service.public(session);
-        reply::waits(&records, &owners, &deadlocks, public, clock::now())
-    }
-
-    /// The reply, and whom the server waits for, if it has been restarted: what it shows may not be
-    /// all that is held.
-    fn with_recovery(&self, value: Value) -> Value {
-        match self.shared.service.recovery() {
-            Some(recovery) => reply::recovering(value, &recovery),
-            None => value,
-        }
     }
 }
 

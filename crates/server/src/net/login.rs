@@ -11,6 +11,7 @@ use super::admission::Refused as TooMany;
 use super::commands::Reply;
 use super::connection::Connection;
 use crate::service::Work;
+use crate::turn::Turn;
 use crate::users::{Refused, User, Verb};
 
 /// A login that is not decided yet.
@@ -24,14 +25,15 @@ pub(super) struct Login {
 
 impl Connection {
     /// Decides a login, and answers it. Other connections go on meanwhile.
-    pub(super) async fn log_in(&mut self, login: Login) {
+    pub(super) async fn log_in(&mut self, login: Login, turn: &mut Turn<'_>) {
         let Login { user, password, hello } = login;
         let Some(users) = self.shared.users.clone() else { return };
         // A name that is no text is nobody's; it is compared like all others.
         let name = str::from_utf8(&user).unwrap_or_default();
         let is_gone = || self.outbox.stream().is_gone();
-        let reply = match users.check(self.peer.place, name, &password, is_gone).await {
-            Ok(user) => match (self.become_user(user), hello) {
+        let checked = users.check(self.peer.place, name, &password, is_gone);
+        let reply = match turn.wait_for(checked).await {
+            Ok(user) => match (self.become_user(user, turn).await, hello) {
                 (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
                 (Ok(()), None) => Ok(Value::OK),
                 (Err(why), _) => {
@@ -48,7 +50,7 @@ impl Connection {
         work.dirty.flush();
     }
 
-    fn become_user(&mut self, user: Arc<User>) -> Result<(), TooMany> {
+    async fn become_user(&mut self, user: Arc<User>, turn: &mut Turn<'_>) -> Result<(), TooMany> {
         let is_operator = user.may_everywhere(Verb::Admin);
         if let Err(why) = self.ticket.log_in(user.name(), is_operator) {
             if let Some(more) = self.shared.floods.refused.may_log(Instant::now()) {
@@ -57,7 +59,7 @@ impl Connection {
             return Err(why);
         }
         if self.access.user() != Some(user.name()) {
-            self.forget_sessions();
+            self.forget_sessions(turn).await;
         }
         self.peer.about(|about| about.user = user.name().to_string());
         self.outbox.allow(self.shared.config.outbox);
@@ -73,17 +75,6 @@ impl Connection {
             self.access = Access::Nobody;
             self.peer.about(|about| about.user.clear());
         }
-    }
-
-    /// The connection hears of no session any more, and knows none.
-    pub(super) fn forget_sessions(&mut self) {
-        for seat in self.seats.values() {
-            seat.stop_listening(&self.outbox);
-        }
-        self.channels.clear();
-        self.told = None;
-        // They stay, to withdraw what their commands wait for; each use looks whose they are.
-        self.last = None;
     }
 }
 

@@ -3,13 +3,16 @@
 mod access;
 pub(crate) mod admission;
 pub(crate) mod attention;
+pub(crate) mod budget;
 mod commands;
 mod connection;
 pub(crate) mod glob;
+mod held;
 mod info;
 pub(crate) mod listen;
 mod locks;
 mod login;
+mod long;
 pub(crate) mod outbox;
 pub(crate) mod peers;
 pub(crate) mod socket_file;
@@ -22,9 +25,11 @@ use crate::config::{Address, Config};
 use crate::seldom::Seldom;
 use crate::service::Service;
 use crate::stats::Stats;
+use crate::turn::Lane;
 use crate::users::Users;
 use admission::Admission;
 use attention::Vigil;
+use budget::Budget;
 use peers::Peers;
 
 /// What every connection of a server knows.
@@ -39,6 +44,10 @@ pub(crate) struct Shared {
     pub(crate) users: Option<Arc<Users>>,
     /// What clients can cause in the log, as often as they like.
     pub(crate) floods: Floods,
+    /// Where connections wait whose commands take long.
+    pub(crate) lane: Lane,
+    /// What may wait for all of them together.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) vigil: Option<Vigil>,
     /// Where the server listens.
     pub(crate) addresses: Vec<Address>,
@@ -54,6 +63,8 @@ pub(crate) struct Floods {
     pub(crate) refused: Seldom,
     /// Handshakes that fail.
     pub(crate) no_tls: Seldom,
+    /// Connections that are closed because they don't read.
+    pub(crate) slow_readers: Seldom,
 }
 
 impl Shared {
@@ -62,6 +73,7 @@ impl Shared {
         Stats {
             connections: self.peers.len() as u64,
             bytes_out: self.peers.sent_bytes(),
+            bytes_waiting: self.budget.sum() as u64,
             ..self.service.stats()
         }
     }

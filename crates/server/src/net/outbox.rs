@@ -13,10 +13,20 @@
 //! | blocked | not empty | the connection's task, when the socket takes more |
 //! | closed | empty | – |
 //!
-//! A reply that is not known yet leaves its slot open. Replies after it wait, events don't.
+//! A reply that is not known yet leaves its slot open. Replies after it wait, events don't; see
+//! [`HeldBack`].
+//!
+//! # What bounds it
+//!
+//! | what waits | bound | past it |
+//! |---|---|---|
+//! | replies | [`REPLIES`], and one reply | [`Outbox::is_full`]: its commands have to wait |
+//! | events; replies behind an open one | `max` | the connection is closed |
+//! | all outboxes together | the [`Budget`] | the connection with the most is closed |
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::{Buf as _, BytesMut};
@@ -25,11 +35,19 @@ use lockspan_tls::Stream;
 use lockspan_wire::{Event, EventStyle, Protocol, Value, put_event, put_value};
 use tokio::sync::Notify;
 
+use super::budget::{Budget, STEP};
+use super::held::HeldBack;
+
 /// Buffers that grew larger than this are not kept.
 const KEPT: usize = 64 << 10;
 
-/// What a reply costs that waits for an earlier one, beside its bytes: its slot and its buffer.
-const SLOT: usize = 96;
+/// While more bytes than this wait for a client, its commands are not carried out.
+pub(super) const REPLIES: usize = 64 << 10;
+
+/// Bytes that are written at once, and how often one call of [`Outbox::flush`] does so. A client
+/// that reads as fast as it is written to must not keep the thread for long.
+const CHUNK: usize = 128 << 10;
+const CHUNKS: usize = 4;
 
 /// The way to one client.
 #[derive(Debug)]
@@ -38,6 +56,9 @@ pub(crate) struct Outbox {
     pub(crate) id: u64,
     stream: Stream,
     inner: Mutex<Inner>,
+    /// See [`Outbox::is_full`]; changed under the lock.
+    full: AtomicBool,
+    budget: Arc<Budget>,
     /// For the connection's task: it is blocked or closed.
     wake: Notify,
 }
@@ -52,12 +73,11 @@ struct Inner {
     rest: BytesMut,
     /// An empty buffer, to be used again.
     spare: BytesMut,
-    /// Replies that wait for an earlier one; none is an open slot.
-    slots: VecDeque<Option<BytesMut>>,
-    /// The number of the first of `slots`.
-    first: u64,
-    /// What `slots` that are known cost.
-    held: usize,
+    held: HeldBack,
+    /// Bytes of a command that is not all there yet.
+    unread: usize,
+    /// What the budget was told of.
+    counted: usize,
     dirty: bool,
     writing: bool,
     /// Bytes that the socket has taken.
@@ -73,6 +93,8 @@ pub(crate) enum Closed {
     Gone,
     /// The client does not read.
     Slow,
+    /// More waits for all clients together than may, and most of it for this one.
+    Fullest,
 }
 
 /// The place of a reply that is not known yet.
@@ -87,21 +109,31 @@ pub(crate) struct Slot {
 
 /// Outboxes that have something new, to be flushed when no lock is held.
 #[derive(Debug, Default)]
-pub(crate) struct Dirty(Vec<Arc<Outbox>>);
+pub(crate) struct Dirty(VecDeque<Arc<Outbox>>);
 
 impl Dirty {
     /// Sends what is there.
     pub(crate) fn flush(&mut self) {
-        for outbox in self.0.drain(..) {
-            outbox.flush();
-        }
+        self.flush_some(usize::MAX);
+    }
+
+    /// Sends what is in the first `most` outboxes. Whether there are others.
+    pub(crate) fn flush_some(&mut self, most: usize) -> bool {
+        let some = self.0.len().min(most);
+        self.0.drain(..some).for_each(|outbox| outbox.flush());
+        !self.0.is_empty()
+    }
+
+    /// How many outboxes have something new.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// What `put` has to say is sent before all that is here already.
     pub(crate) fn first(&mut self, put: impl FnOnce(&mut Self)) {
-        let later = std::mem::take(&mut self.0);
-        put(self);
-        self.0.extend(later);
+        let mut first = Self::default();
+        put(&mut first);
+        first.0.into_iter().rev().for_each(|outbox| self.0.push_front(outbox));
     }
 }
 
@@ -114,17 +146,19 @@ impl PartialEq for Slot {
 impl Slot {
     /// The reply is known now.
     pub(crate) fn fill(self, value: &Value, dirty: &mut Dirty) {
-        self.outbox.change(dirty, |inner| inner.fill(self.number, self.protocol, value));
+        let value = (value, self.protocol);
+        let fill = |inner: &mut Inner| inner.held.fill(self.number, value, &mut inner.buf);
+        self.outbox.change(dirty, Put::Other, fill);
     }
 
     /// Whether no earlier reply is outstanding, so that this one is sent as soon as it is known.
     pub(crate) fn is_next(&self) -> bool {
-        self.outbox.lock().first >= self.number
+        self.outbox.lock().held.first() >= self.number
     }
 
     /// Whether the reply is on its way.
     pub(crate) fn is_sent(&self) -> bool {
-        self.outbox.lock().first > self.number
+        self.outbox.lock().held.first() > self.number
     }
 
     /// Whether its connection has closed, so that nobody gets the reply.
@@ -138,10 +172,19 @@ impl Slot {
     }
 }
 
+/// What is put into an outbox.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Put {
+    /// The next reply. If it is not held back, only what precedes it is bounded.
+    Reply,
+    Other,
+}
+
 impl Outbox {
-    pub(crate) fn new(id: u64, stream: Stream, max: usize) -> Arc<Self> {
+    pub(crate) fn new(id: u64, stream: Stream, max: usize, budget: &Arc<Budget>) -> Arc<Self> {
         let inner = Mutex::new(Inner { max, ..Inner::default() });
-        Arc::new(Self { id, stream, inner, wake: Notify::new() })
+        let (full, budget) = (AtomicBool::new(false), Arc::clone(budget));
+        Arc::new(Self { id, stream, inner, full, budget, wake: Notify::new() })
     }
 
     /// How many bytes may wait.
@@ -160,29 +203,62 @@ impl Outbox {
 
     /// The next reply.
     pub(crate) fn reply(self: &Arc<Self>, value: &Value, dirty: &mut Dirty) {
-        self.change(dirty, |inner| inner.reply(value));
+        self.change(dirty, Put::Reply, |inner| {
+            let protocol = inner.protocol;
+            inner.held.reply(&mut inner.buf, |out| put_value(value, protocol, out));
+        });
+    }
+
+    /// The next reply, in the bytes that the client expects. For long ones: to write them takes
+    /// time, in which nobody should wait for this outbox.
+    pub(crate) fn reply_bytes(self: &Arc<Self>, bytes: BytesMut, dirty: &mut Dirty) {
+        self.change(dirty, Put::Reply, |inner| {
+            inner.held.reply(&mut inner.buf, |out| {
+                if out.is_empty() {
+                    *out = bytes;
+                } else {
+                    out.extend_from_slice(&bytes);
+                }
+            });
+        });
     }
 
     /// The next reply comes later.
     pub(crate) fn open_slot(self: &Arc<Self>) -> Slot {
         let mut inner = self.lock();
-        let number = inner.first + inner.slots.len() as u64;
-        inner.slots.push_back(None);
-        Slot { outbox: Arc::clone(self), number, protocol: inner.protocol }
+        let (number, protocol) = (inner.held.open(), inner.protocol);
+        Slot { outbox: Arc::clone(self), number, protocol }
     }
 
     /// Every reply that is not known yet is this one.
     pub(crate) fn fill_open(self: &Arc<Self>, value: &Value, dirty: &mut Dirty) {
-        self.change(dirty, |inner| {
-            let open = inner.slots.iter().zip(inner.first..).filter(|(slot, _)| slot.is_none());
-            let open: Vec<_> = open.map(|(_, number)| number).collect();
-            open.into_iter().for_each(|number| inner.fill(number, inner.protocol, value));
+        self.change(dirty, Put::Other, |inner| {
+            inner.held.fill_all((value, inner.protocol), &mut inner.buf);
         });
     }
 
-    /// How many replies are not known yet, or wait for one that is not.
+    /// How many replies are not known yet.
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().slots.len()
+        self.lock().held.open_count()
+    }
+
+    /// Whether so much waits for a reply that is not known yet that nothing long should be added.
+    pub(crate) fn holds_much_back(&self) -> bool {
+        self.lock().held.bytes() > REPLIES
+    }
+
+    /// Whether no reply should be added: enough wait for the client to read them, or it is closed.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes of a command have come that is not all there yet.
+    pub(crate) fn set_unread(&self, bytes: usize) {
+        let mut inner = self.lock();
+        if inner.closed.is_none() {
+            inner.unread = bytes;
+            self.settle(&mut inner);
+        }
     }
 
     /// A session has news.
@@ -193,7 +269,7 @@ impl Outbox {
         as_message: bool,
         dirty: &mut Dirty,
     ) {
-        self.change(dirty, |inner| {
+        self.change(dirty, Put::Other, |inner| {
             let style = match (as_message, inner.protocol) {
                 (false, Protocol::Resp3) => EventStyle::Push,
                 (_, protocol) => EventStyle::Message(protocol),
@@ -211,20 +287,43 @@ impl Outbox {
         self.lock().protocol
     }
 
-    fn change(self: &Arc<Self>, dirty: &mut Dirty, change: impl FnOnce(&mut Inner)) {
+    fn change(self: &Arc<Self>, dirty: &mut Dirty, what: Put, change: impl FnOnce(&mut Inner)) {
         let mut inner = self.lock();
         if inner.closed.is_some() {
             return;
         }
+        let is_bounded = what == Put::Other || !inner.held.is_empty();
         change(&mut inner);
-        if inner.buf.len() + inner.rest.len() + inner.held > inner.max {
+        let is_slow = is_bounded && inner.unsent() + inner.held.bytes() > inner.max;
+        if is_slow {
             inner.close(Closed::Slow);
-            drop(inner);
+        }
+        let is_new = !inner.buf.is_empty() && !inner.dirty;
+        inner.dirty |= is_new;
+        self.settle(&mut inner);
+        drop(inner);
+        if is_slow {
             self.wake.notify_one();
-        } else if !inner.buf.is_empty() && !inner.dirty {
-            inner.dirty = true;
-            drop(inner);
-            dirty.0.push(Arc::clone(self));
+        } else if is_new {
+            dirty.0.push_back(Arc::clone(self));
+        }
+    }
+
+    /// Something has changed: tells the connection's task and the budget, as far as it matters to
+    /// them.
+    fn settle(&self, inner: &mut Inner) {
+        let unsent = inner.unsent();
+        let full = unsent > REPLIES.min(inner.max / 2) || inner.closed.is_some();
+        if full != self.full.load(Ordering::Relaxed) {
+            self.full.store(full, Ordering::Relaxed);
+        }
+        // What is written in a moment does not wait.
+        let blocked = if inner.blocked { unsent } else { 0 };
+        let waits = blocked + inner.held.bytes() + inner.unread;
+        let is_new = waits.abs_diff(inner.counted) >= STEP || waits == 0;
+        if is_new && waits != inner.counted {
+            self.budget.change(self.id, inner.counted, waits);
+            inner.counted = waits;
         }
     }
 
@@ -240,11 +339,16 @@ impl Outbox {
             let result = self.write(&mut bytes);
             inner = self.lock();
             inner.writing = false;
-            inner.sent += (before - bytes.len()) as u64;
+            let written = before - bytes.len();
+            inner.sent += written as u64;
             match result {
                 Ok(()) => inner.give_back(bytes),
+                // It may have been closed meanwhile.
+                Err(_) if inner.closed.is_some() => {}
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
-                    inner.rest = bytes;
+                    // What was written takes as much room as what was not.
+                    let is_small = bytes.len() < written;
+                    inner.rest = if is_small { BytesMut::from(&bytes[..]) } else { bytes };
                     inner.blocked = true;
                     self.wake.notify_one();
                 }
@@ -254,18 +358,25 @@ impl Outbox {
                 }
             }
         }
+        self.settle(&mut inner);
     }
 
+    /// Writes some of it. If more is left than one call may write, it is as if the socket were
+    /// full: the connection's task goes on.
     fn write(&self, bytes: &mut BytesMut) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.stream.try_write(bytes) {
+        for _ in 0..CHUNKS {
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            // After a full socket the next write begins with the same bytes, and has as many.
+            match self.stream.try_write(&bytes[..bytes.len().min(CHUNK)]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => bytes.advance(written),
                 Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
                 Err(why) => return Err(why),
             }
         }
-        Ok(())
+        if bytes.is_empty() { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
     }
 
     /// How many bytes the socket has taken so far.
@@ -297,12 +408,20 @@ impl Outbox {
     /// Whether all that was put here has been sent, and every reply is known.
     pub(crate) fn is_sent(&self) -> bool {
         let inner = self.lock();
-        inner.closed.is_some() || (!inner.has_some() && !inner.writing && inner.slots.is_empty())
+        inner.closed.is_some() || (!inner.has_some() && !inner.writing && inner.held.is_empty())
     }
 
     /// Nothing more is sent; the connection's task ends.
     pub(crate) fn close(&self) {
-        self.lock().close(Closed::Gone);
+        self.close_as(Closed::Gone);
+    }
+
+    /// The same, for this reason, unless there was another.
+    pub(super) fn close_as(&self, why: Closed) {
+        let mut inner = self.lock();
+        inner.close(why);
+        self.settle(&mut inner);
+        drop(inner);
         self.wake.notify_one();
     }
 
@@ -312,34 +431,13 @@ impl Outbox {
 }
 
 impl Inner {
-    fn reply(&mut self, value: &Value) {
-        if self.slots.is_empty() {
-            put_value(value, self.protocol, &mut self.buf);
-            self.first += 1;
-        } else {
-            let mut bytes = BytesMut::new();
-            put_value(value, self.protocol, &mut bytes);
-            self.held += SLOT + bytes.len();
-            self.slots.push_back(Some(bytes));
-        }
-    }
-
-    fn fill(&mut self, number: u64, protocol: Protocol, value: &Value) {
-        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return };
-        let mut bytes = BytesMut::new();
-        put_value(value, protocol, &mut bytes);
-        self.held += SLOT + bytes.len();
-        *slot = Some(bytes);
-        while let Some(known) = self.slots.pop_front_if(|slot| slot.is_some()).flatten() {
-            self.held -= SLOT + known.len();
-            self.buf.extend_from_slice(&known);
-            self.first += 1;
-        }
-    }
-
     fn has_some(&self) -> bool {
         !self.buf.is_empty() || !self.rest.is_empty()
+    }
+
+    /// Bytes that could be written.
+    fn unsent(&self) -> usize {
+        self.buf.len() + self.rest.len()
     }
 
     /// What is to be written next.
@@ -363,7 +461,7 @@ impl Inner {
     fn close(&mut self, why: Closed) {
         self.closed.get_or_insert(why);
         (self.buf, self.rest, self.spare) = Default::default();
-        self.slots.clear();
-        self.held = 0;
+        self.held.clear();
+        self.unread = 0;
     }
 }

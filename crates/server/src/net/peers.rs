@@ -1,6 +1,7 @@
 //! The connections that there are.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -46,6 +47,14 @@ impl Peer {
         )
     }
 
+    /// What it is called in the log.
+    pub(super) fn title(&self) -> String {
+        let (id, from) = (self.outbox.id, &self.from);
+        let user = self.about(|about| about.user.clone());
+        let user = if user.is_empty() { user } else { format!(", user {user}") };
+        format!("connection {id} from {from}{user}")
+    }
+
     pub(crate) fn about<R>(&self, look: impl FnOnce(&mut About) -> R) -> R {
         look(&mut crate::lock(&self.about))
     }
@@ -54,7 +63,8 @@ impl Peer {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    all: Mutex<HashMap<u64, Arc<Peer>>>,
+    /// By their numbers.
+    all: Mutex<BTreeMap<u64, Arc<Peer>>>,
     last: AtomicU64,
     /// Bytes that were sent on connections that are gone.
     sent_before: AtomicU64,
@@ -102,15 +112,23 @@ impl Peers {
 
     /// Where a connection comes from, and what the client calls itself.
     pub(crate) fn title(&self, id: u64) -> Option<String> {
-        let peer = crate::lock(&self.all).get(&id).cloned()?;
+        let peer = self.get(id)?;
         let name = peer.about(|about| about.name.clone());
         Some(if name.is_empty() { peer.from.clone() } else { format!("{name} ({})", peer.from) })
     }
 
+    pub(super) fn get(&self, id: u64) -> Option<Arc<Peer>> {
+        crate::lock(&self.all).get(&id).cloned()
+    }
+
+    /// Up to `count` of those with a higher number than this, by their numbers.
+    pub(super) fn after(&self, id: u64, count: usize) -> Vec<Arc<Peer>> {
+        let above = (Bound::Excluded(id), Bound::Unbounded);
+        crate::lock(&self.all).range(above).take(count).map(|(_, peer)| Arc::clone(peer)).collect()
+    }
+
     /// All of them, by their numbers.
     pub(crate) fn list(&self) -> Vec<Arc<Peer>> {
-        let mut list: Vec<_> = crate::lock(&self.all).values().cloned().collect();
-        list.sort_by_key(|peer| peer.outbox.id);
-        list
+        crate::lock(&self.all).values().cloned().collect()
     }
 }

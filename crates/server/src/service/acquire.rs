@@ -17,13 +17,13 @@ use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
 
 use super::lock::LockTag;
 use super::patience::Patience;
-use super::seat::{Ask, Forsaken, Seat};
+use super::seat::{Ask, AskKey, Forsaken, Seat};
 use super::shard::Shard;
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
 
-/// Replies that one connection may wait for.
-const WAITS_MAX: usize = 100_000;
+/// Commands of one connection that may wait for their replies.
+const WAITS_MAX: usize = 10_000;
 
 /// Commands that may wait for the same acquire: each of its answers looks at all of them.
 const SAME_MAX: usize = 64;
@@ -141,9 +141,17 @@ impl Service {
         })
     }
 
-    /// A connection has gone: what its commands waited for is withdrawn.
-    pub(crate) fn forsake(&self, seat: &Arc<Seat>, outbox: &Arc<Outbox>, work: &mut Work) {
-        for Forsaken { record, seq, base, lock } in seat.forsaken(outbox, work) {
+    /// A connection has gone: what its commands waited for is withdrawn. Does some of that, from
+    /// `after` on, and tells where to go on, unless it is all.
+    pub(crate) fn forsake(
+        &self,
+        seat: &Arc<Seat>,
+        outbox: &Arc<Outbox>,
+        after: Option<AskKey>,
+        work: &mut Work,
+    ) -> Option<AskKey> {
+        let (gone, next) = seat.forsaken(outbox, after, work);
+        for Forsaken { record, seq, base, lock } in gone {
             match lock {
                 // Its client may ask again, and has its place in line until its turn comes, for
                 // a whole lease at most.
@@ -170,6 +178,7 @@ impl Service {
                 }
             });
         }
+        next
     }
 
     /// A command has waited for long enough.
@@ -336,7 +345,9 @@ pub(crate) fn check_waits(outbox: &Outbox) -> Result<(), CommandError> {
     if outbox.waiting() < WAITS_MAX {
         return Ok(());
     }
-    let text = format!("{WAITS_MAX} replies are outstanding here, and no more may be");
+    let text = format!(
+        "{WAITS_MAX} commands of this connection wait for their replies already; use another one"
+    );
     Err(CommandError::new(ErrorCode::Limit, text))
 }
 

@@ -109,10 +109,11 @@ impl Vigils {
         crate::lock(&self.0).insert(PatienceKey::new(at), seat);
     }
 
-    fn due(&self, now: Tick) -> Vec<Arc<Seat>> {
+    fn due(&self, now: Tick, most: usize) -> Vec<Arc<Seat>> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while let Some(first) = all.first_entry()
+        while due.len() < most
+            && let Some(first) = all.first_entry()
             && first.key().until() <= now
         {
             due.push(first.remove());
@@ -361,14 +362,17 @@ impl Service {
         }
     }
 
-    /// Extends the leases of locks that wait.
-    pub(super) fn keep_vigils(&self, now: Tick, work: &mut Work) {
-        for seat in self.vigils.due(now) {
+    /// Extends the leases of locks that wait: up to `most` of them. Whether there may be more.
+    pub(super) fn keep_vigils(&self, now: Tick, most: usize, work: &mut Work) -> bool {
+        let due = self.vigils.due(now, most);
+        let is_more = due.len() == most;
+        for seat in due {
             if seat.goes_on_waiting() {
                 let now = self.keep_waiting(&seat, work);
                 self.vigils.add(now + seat.ttl / 3, seat);
             }
         }
+        is_more
     }
 
     /// Extends the lease of a lock that waits, as its client can't; tells when that is.

@@ -49,11 +49,12 @@
 //!    broken; that somebody may be refused for a circle that has just dissolved is said in
 //!    `docs/protocol.md`.
 //!
-//! `now` is read once for all that one read from a socket brings. A table takes the latest that it
-//! has seen, and the registry reads it under its lock: so for each part it never goes back.
+//! `now` is read once for all commands of one turn of a connection. A table takes the latest that
+//! it has seen, and the registry reads it under its lock: so for each part it never goes back.
 
 mod acquire;
 mod desk;
+mod listeners;
 mod lock;
 mod look;
 mod of_users;
@@ -68,6 +69,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod timer;
+mod told;
 mod watching;
 mod work;
 
@@ -94,6 +96,7 @@ pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use lock::Vigils;
 pub(crate) use lock::{LockTag, LockWish, session_of};
+pub(crate) use look::{LocksLook, SessionsLook};
 pub(crate) use of_users::PerUser;
 use patience::Patiences;
 use places::Places;

@@ -55,11 +55,12 @@ impl Patiences {
         }
     }
 
-    /// Those whose time has come.
-    pub(super) fn due(&self, now: Tick) -> Vec<Patience> {
+    /// Those whose time has come, up to `most` of them.
+    pub(super) fn due(&self, now: Tick, most: usize) -> Vec<Patience> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while let Some(first) = all.first_entry()
+        while due.len() < most
+            && let Some(first) = all.first_entry()
             && first.key().0 <= now
         {
             due.push(first.remove());

@@ -84,12 +84,14 @@ impl ByPublicId {
         self.0.remove(&(id, session));
     }
 
-    /// The sessions with an id above this one.
-    pub(super) fn after(&self, id: Option<PublicId>) -> impl Iterator<Item = SessionId> {
+    /// The sessions above this one.
+    pub(super) fn after(
+        &self,
+        last: Option<(PublicId, SessionId)>,
+    ) -> impl Iterator<Item = (PublicId, SessionId)> {
         use std::ops::Bound;
-        let last = id.map(|id| (id, SessionId(u64::MAX)));
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        self.0.range((from, Bound::Unbounded)).map(|&(_, session)| session)
+        self.0.range((from, Bound::Unbounded)).copied()
     }
 
     fn of(&self, id: PublicId) -> impl Iterator<Item = SessionId> {
@@ -160,8 +162,11 @@ mod tests {
         all.insert(low, SessionId(u64::MAX));
         all.insert(high, SessionId(1));
         assert_eq!(all.of(low).count(), 2);
-        assert_eq!(all.after(Some(low)).collect::<Vec<_>>(), [SessionId(1)]);
+        let above = |id, session| all.after(Some((id, SessionId(session)))).collect::<Vec<_>>();
+        assert_eq!(above(low, 9), [(low, SessionId(u64::MAX)), (high, SessionId(1))]);
+        assert_eq!(above(low, u64::MAX), [(high, SessionId(1))]);
         all.remove(low, SessionId(9));
-        assert_eq!(all.after(None).collect::<Vec<_>>(), [SessionId(u64::MAX), SessionId(1)]);
+        let left: Vec<_> = all.after(None).map(|(_, session)| session).collect();
+        assert_eq!(left, [SessionId(u64::MAX), SessionId(1)]);
     }
 }

@@ -7,7 +7,8 @@ use lockspan_protocol::server::Listed;
 use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
 
 use super::work::Note;
-use super::{PublicKey, Service, Work};
+use super::{LocksLook, PublicKey, Seat, Service, SessionsLook, Work};
+use crate::net::glob::Pattern;
 use crate::store::{Saved, Storage};
 
 fn service(fresh: bool) -> Service {
@@ -113,7 +114,7 @@ fn a_place_in_line_is_told_when_the_wait_lasts_and_not_when_it_is_over() {
     assert_eq!(service.stats().queued, 0);
     let release = ToServer::Release { record: record.clone(), seq: Seq(1), keep: None };
     service.tell_table(&one, release, &mut work).expect("it held it");
-    service.tell_places(crate::clock::now() + Duration::from_secs(1), &mut work);
+    service.tell_places(crate::clock::now() + Duration::from_secs(1), 10, &mut work);
     let stats = service.stats();
     assert_eq!((stats.grants, stats.queued), (2, 1), "the second is served, the third waits");
 }
@@ -183,4 +184,102 @@ fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
     service.finish(&mut work);
     assert!(service.seat(orphan).expect("it lives").belongs_to(&ann));
     assert!(!service.has_orphans());
+}
+
+fn open(service: &Service, session: u64) -> Arc<Seat> {
+    let (id, ttl, mut work) = (SessionId(session), Duration::from_secs(5), Work::default());
+    service.open(id, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+}
+
+fn acquire(service: &Service, seat: &Seat, name: String, seq: u64) {
+    let record = Record::new("a", name).expect("a name");
+    let (mode, epoch) = (Mode::Write, epoch(1));
+    let (upgrade, owners) = (false, Vec::new());
+    let message = ToServer::Acquire { record, mode, seq: Seq(seq), epoch, upgrade, owners };
+    service.tell_table(seat, message, &mut Work::default()).expect("it is granted");
+}
+
+/// How many names one step looks at depends on how long one takes; what is found does not.
+#[test]
+fn service_f65_a_long_pattern_is_compared_with_few_names_at_a_time() {
+    let service = service(true);
+    let seat = open(&service, 1);
+    for seq in 1..=4000 {
+        acquire(&service, &seat, format!("{}{seq}", "x".repeat(300)), seq);
+    }
+    let look = |pattern: &str| {
+        let (mut steps, mut seen, mut cursor) = (0, 0, 0);
+        loop {
+            let pattern = Some(Pattern::new(pattern.as_bytes()));
+            let mut look = LocksLook::new(cursor, 1000, pattern);
+            steps += 1;
+            while service.look_at_locks(&mut look, |_| true) {
+                steps += 1;
+            }
+            let (next, views) = service.locks_seen(look);
+            seen += views.len();
+            cursor = next;
+            if cursor == 0 {
+                return (steps, seen);
+            }
+        }
+    };
+    let (short, all) = look("a:*");
+    assert_eq!(all, 4000);
+    let (long, some) = look(&format!("a:*{}*7", "x".repeat(300)));
+    assert_eq!(some, 400);
+    assert!(long >= 4000 / (1000 / 5), "{long} steps, and {short} of a short pattern");
+    let (none, found) = look(&format!("{}b", "*x".repeat(250)));
+    assert_eq!(found, 0);
+    assert!(none >= 4000 / (1000 / 4), "{none} steps");
+}
+
+/// The registry is locked for some sessions at a time, also if none of them may be shown.
+#[test]
+fn service_f61_sessions_are_looked_at_some_at_a_time() {
+    let service = service(true);
+    for session in 1..=2600 {
+        open(&service, session);
+    }
+    let steps = |own: Option<&Arc<str>>, count| {
+        let (mut look, mut steps) = (SessionsLook::new(None, count), 0);
+        while service.look_at_sessions(&mut look, own) {
+            steps += 1;
+        }
+        (steps, look.seen())
+    };
+    let nobody: Arc<str> = Arc::from("nobody");
+    let (looked, seen) = steps(Some(&nobody), 1000);
+    assert!(looked >= 2600 / 500 && seen.is_empty(), "{looked} steps, {} seen", seen.len());
+    let (looked, seen) = steps(None, 1000);
+    assert!(looked >= 1000 / 500 + 1000 / 16 - 1 && seen.len() == 1000, "{looked} steps");
+    let (_, seen) = steps(None, 10_000);
+    assert_eq!(seen.len(), 2600);
+    assert!(seen.is_sorted_by_key(|view| view.session), "in the order of their ids");
+}
+
+/// Waits that end at the same moment are ended some at a time.
+#[test]
+fn service_f66_what_is_due_is_done_in_parts() {
+    let service = service(true);
+    let (holder, waiter) = (open(&service, 1), open(&service, 2));
+    for seq in 1..=100 {
+        acquire(&service, &holder, seq.to_string(), seq);
+    }
+    let mut work = Work::default();
+    for seq in 1..=100_u64 {
+        let record = Record::new("a", seq.to_string()).expect("a name");
+        let (mode, epoch) = (Mode::Write, epoch(1));
+        let (upgrade, owners) = (false, Vec::new());
+        let message = ToServer::Acquire { record, mode, seq: Seq(seq), epoch, upgrade, owners };
+        service.tell_table(&waiter, message, &mut work).expect("it waits");
+        service.finish(&mut work);
+    }
+    let later = crate::clock::now() + Duration::from_secs(1);
+    let told = || service.stats().queued;
+    assert_eq!(told(), 0);
+    assert!(service.tell_places(later, 64, &mut work), "there are more");
+    assert_eq!(told(), 64);
+    assert!(!service.tell_places(later, 64, &mut work), "these were the last");
+    assert_eq!(told(), 100);
 }

@@ -14,8 +14,9 @@ use super::desk::Desk;
 use super::{Seat, Service, Work};
 use crate::clock;
 
-/// Refused circles that are remembered.
+/// Refused circles that are remembered, and the owners of each: of a longer one, the first.
 const CIRCLES: usize = 64;
+const OWNERS: usize = 100;
 
 /// What was counted of one datatype; none: of all that have no count of their own.
 #[derive(Clone, Debug)]
@@ -73,13 +74,28 @@ impl Service {
         claims: usize,
         may: impl Fn(&Record) -> bool,
     ) -> Vec<RecordView> {
-        let each = count.div_ceil(self.shards.len()).max(4);
-        let mut all = Vec::new();
-        for shard in &self.shards {
-            all.extend(crate::lock(shard).table.wanted(each, claims, &may));
-        }
+        let tables = 0..self.tables();
+        let mut all: Vec<_> =
+            tables.flat_map(|table| self.wanted_of(table, count, claims, &may)).collect();
         all.truncate(count);
         all
+    }
+
+    /// One table's part of them.
+    pub(crate) fn wanted_of(
+        &self,
+        table: usize,
+        count: usize,
+        claims: usize,
+        may: impl Fn(&Record) -> bool,
+    ) -> Vec<RecordView> {
+        let each = count.div_ceil(self.tables()).max(4);
+        crate::lock(&self.shards[table]).table.wanted(each, claims, may)
+    }
+
+    /// How many tables there are.
+    pub(crate) fn tables(&self) -> usize {
+        self.shards.len()
     }
 
     /// How many claims a session has, and some of them.
@@ -102,7 +118,8 @@ impl Service {
     /// not counted.
     pub(crate) fn sessions_seen(&self, after: Option<PublicId>, count: usize) -> Vec<SessionSeen> {
         let desk = crate::lock(&self.desk);
-        let seats = desk.by_public.after(after).filter_map(|id| desk.seats.get(&id));
+        let after = after.map(|id| (id, SessionId(u64::MAX)));
+        let seats = desk.by_public.after(after).filter_map(|(_, id)| desk.seats.get(&id));
         let open = seats.filter_map(|seat| seen(&desk, seat));
         open.take(count).collect()
     }
@@ -140,7 +157,7 @@ impl Service {
             at: clock::now(),
             session: victim.session,
             record: victim.record.clone(),
-            owners: victim.cycle.clone(),
+            owners: victim.cycle.iter().take(OWNERS).copied().collect(),
         });
     }
 

@@ -24,6 +24,7 @@ mod replies;
 mod strangers;
 mod stress;
 mod tls;
+mod turns;
 mod untrusted;
 mod users;
 mod waiting;

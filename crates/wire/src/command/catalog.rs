@@ -103,7 +103,7 @@ specs! {
         0..any, 0, "Tells of the commands", redis::command;
     "INFO" "[section ...]",
         0..any, 0, "Tells of the server", redis::info;
-    "CLIENT" "ID|GETNAME|SETNAME name|SETINFO attribute value|INFO|LIST|NO-EVICT on|off|\
+    "CLIENT" "ID|GETNAME|SETNAME name|SETINFO attribute value|INFO|LIST [AFTER id]|NO-EVICT on|off|\
         NO-TOUCH on|off|TRACKING off|REPLY on",
         1..any, 0, "Tells of the connection", redis::client;
     "SUBSCRIBE" "channel [channel ...]",

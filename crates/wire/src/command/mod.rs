@@ -319,8 +319,11 @@ pub enum ClientCommand {
     },
     /// `INFO`: a line about this connection.
     Info,
-    /// `LIST`: a line about each connection.
-    List,
+    /// `LIST [AFTER id]`: a line about each connection, by their numbers.
+    List {
+        /// Only those with a higher number than this.
+        after: u64,
+    },
     /// `NO-EVICT on|off`: nothing is ever evicted, so `OK`.
     NoEvict,
     /// `NO-TOUCH on|off`: `OK`.

@@ -105,7 +105,7 @@ pub(super) fn client(from: &mut Reader<'_>) -> Read {
             value: bytes(from, "value")?,
         },
         "INFO" => ClientCommand::Info,
-        "LIST" => ClientCommand::List,
+        "LIST" => ClientCommand::List { after: after(from)? },
         "NO-EVICT" => only(from, &["ON", "OFF"], "one of on, off", ClientCommand::NoEvict)?,
         "NO-TOUCH" => only(from, &["ON", "OFF"], "one of on, off", ClientCommand::NoTouch)?,
         "TRACKING" => only(from, &["OFF"], "off", ClientCommand::TrackingOff)?,
@@ -114,6 +114,15 @@ pub(super) fn client(from: &mut Reader<'_>) -> Read {
     };
     from.end()?;
     Ok(Command::Client(command))
+}
+
+/// The number of `AFTER`, if it is there.
+fn after(from: &mut Reader<'_>) -> Result<u64, Bad> {
+    match from.next() {
+        None => Ok(0),
+        Some(option) if option.eq_ignore_ascii_case(b"AFTER") => from.number("id"),
+        Some(option) => Err(from.not("option", option, "AFTER")),
+    }
 }
 
 /// The next word must be one of these.

@@ -84,7 +84,8 @@ fn every_command_is_understood() {
             }),
         ),
         ("CLIENT INFO", Command::Client(ClientCommand::Info)),
-        ("CLIENT LIST", Command::Client(ClientCommand::List)),
+        ("CLIENT LIST", Command::Client(ClientCommand::List { after: 0 })),
+        ("client list after 7", Command::Client(ClientCommand::List { after: 7 })),
         ("CLIENT NO-EVICT on", Command::Client(ClientCommand::NoEvict)),
         ("CLIENT NO-TOUCH off", Command::Client(ClientCommand::NoTouch)),
         ("CLIENT TRACKING OFF", Command::Client(ClientCommand::TrackingOff)),
@@ -431,6 +432,10 @@ fn a_wrong_command_is_told_what_and_where() {
             "ERR CLIENT: subcommand \"KILL\" at argument 1 is not one of ID, GETNAME, SETNAME, \
              SETINFO, INFO, LIST, NO-EVICT, NO-TOUCH, TRACKING, REPLY"
                 .into(),
+        ),
+        (
+            "CLIENT LIST TYPE normal",
+            "ERR CLIENT: option \"TYPE\" at argument 2 is not AFTER".into(),
         ),
         (
             "CLIENT TRACKING on",

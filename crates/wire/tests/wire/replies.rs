@@ -121,7 +121,7 @@ fn of_records() {
     );
     assert_eq!(shown(&reply::record(&view, &public, now)), record);
     assert_eq!(
-        shown(&reply::locks(17, std::slice::from_ref(&view), &public, now)),
+        shown(&reply::locks(17, vec![reply::record(&view, &public, now)])),
         format!("*2 $2 17 *1 {record}")
     );
     let cut = RecordView { more_holders: 3, more_waiters: 4, ..view };
@@ -144,7 +144,7 @@ fn of_a_recovery() {
     let record = shown(&reply::recovering(reply::unknown_record(&doc, true), &recovery));
     assert!(record.contains("$5 state $10 recovering "), "{record}");
     assert!(record.ends_with(&format!("$8 recovery {told}")), "{record}");
-    let locks = reply::locks(0, &[], &public, Tick::ZERO);
+    let locks = reply::locks(0, Vec::new());
     assert_eq!(shown(&reply::recovering(locks, &recovery)), format!("*3 $1 0 *0 {told}"));
 }
 
@@ -184,7 +184,7 @@ fn of_what_happened() {
     };
     let known = OwnersView { session: SessionId(8), record: doc, waits: true, owners };
     assert_eq!(
-        shown(&reply::waits(&[], &[known], &[deadlock], &public, Tick(5000))),
+        shown(&reply::waits(Vec::new(), &[known], &[deadlock], &public, Tick(5000))),
         "%3 $7 records *0 $6 owners *1 %4 $7 session $13 s000000000008 $6 record $5 doc:1 \
          $5 waits :1 $6 owners *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session \
          $13 s000000000007 $6 record $5 doc:1 $6 owners *2 :1 :2 "
