@@ -22,12 +22,16 @@ const WORD: usize = 64;
 /// The most words of states. A pattern with more parts fits nothing: no name has so many bytes.
 const WORDS: usize = 9;
 
+/// How many words a pattern has: there is code for each of these, without loops over words.
+const SIZES: [usize; 4] = [1, 2, 4, WORDS];
+
 /// A pattern that has been read. A part is whatever stands for one byte.
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern {
     /// How many parts there are. The machine has one state more, the last of which accepts.
     parts: usize,
-    words: usize,
+    /// None, if the pattern fits nothing.
+    words: Option<usize>,
     /// For each byte the states in which it is the next part, `words` words each.
     next: Vec<u64>,
     /// The states in which a `*` comes next: any byte leaves the machine there.
@@ -73,11 +77,9 @@ impl Pattern {
 
     fn of(tokens: &[Token]) -> Self {
         let parts = tokens.iter().filter(|token| **token != Token::Anything).count();
-        let words = parts / WORD + 1;
+        let words = SIZES.into_iter().find(|words| parts < words * WORD);
         let mut this = Self { parts, words, next: Vec::new(), stars: [0; WORDS] };
-        if words > WORDS {
-            return this;
-        }
+        let Some(words) = words else { return this };
         this.next = vec![0; 256 * words];
         let mut state = 0;
         for token in tokens {
@@ -97,31 +99,44 @@ impl Pattern {
 
     /// How many steps a comparison takes for each byte of a name.
     pub(crate) fn words(&self) -> usize {
-        self.words.min(WORDS)
+        self.words.unwrap_or(1)
     }
 
     /// Whether the pattern fits the whole name.
     pub(crate) fn fits(&self, name: &[u8]) -> bool {
-        if name.len() < self.parts || self.words > WORDS {
+        if name.len() < self.parts {
             return false;
         }
+        match self.words {
+            Some(1) => self.fits_in::<1>(name),
+            Some(2) => self.fits_in::<2>(name),
+            Some(4) => self.fits_in::<4>(name),
+            Some(_) => self.fits_in::<WORDS>(name),
+            None => false,
+        }
+    }
+
+    fn fits_in<const WORDS: usize>(&self, name: &[u8]) -> bool {
+        let (nexts, _) = self.next.as_chunks::<WORDS>();
         let mut states = [0; WORDS];
-        let states = &mut states[..self.words];
         states[0] = 1;
+        let (last, accepts) = (self.parts / WORD, 1 << (self.parts % WORD));
+        let ends_in_star = self.stars[last] & accepts != 0;
         for &byte in name {
-            let next = &self.next[usize::from(byte) * self.words..][..self.words];
+            let next = &nexts[usize::from(byte)];
             let (mut carry, mut any) = (0, 0);
-            for ((state, next), stars) in states.iter_mut().zip(next).zip(&self.stars) {
-                let moved = *state & next;
-                *state = (moved << 1 | carry) | (*state & stars);
+            for at in 0..WORDS {
+                let moved = states[at] & next[at];
+                states[at] = (moved << 1 | carry) | (states[at] & self.stars[at]);
                 carry = moved >> (WORD - 1);
-                any |= *state;
+                any |= states[at];
             }
-            if any == 0 {
-                return false;
+            // Nothing can fit any more, or whatever follows does.
+            if any == 0 || ends_in_star && states[last] & accepts != 0 {
+                break;
             }
         }
-        states[self.parts / WORD] >> (self.parts % WORD) & 1 == 1
+        states[last] & accepts != 0
     }
 }
 
@@ -282,7 +297,7 @@ mod tests {
         assert_eq!(Pattern::new(b"*").words(), 1);
         // More parts than a name can have bytes.
         let endless = Pattern::new(long("?", 100_000).as_bytes());
-        assert_eq!(endless.words(), 9);
+        assert_eq!(endless.words(), 1, "it is not compared at all");
         assert!(!endless.fits(long("a", 100_000).as_bytes()));
     }
 
