@@ -75,13 +75,6 @@ impl Machine {
         usize::try_from(fit).unwrap_or(usize::MAX).max(LEAST)
     }
 
-    /// Bytes that may wait for all clients together: an eighth of the memory, and no more than
-    /// 256 MiB.
-    #[must_use]
-    pub fn outboxes(&self) -> usize {
-        self.carries(8, 1).min(256 << 20)
-    }
-
     fn describe_memory(&self) -> String {
         self.memory.map_or_else(
             || "unknown".to_owned(),
@@ -218,6 +211,10 @@ impl Config {
         limits.claims = limits.records.saturating_mul(CLAIMS_PER_RECORD);
         let carried = machine.carries(64, 1 << 10);
         settle(&mut limits.waiters_per_record, "max-waiters", "waiters a record", carried);
+        // A single client may need this much.
+        let carried = machine.carries(8, 1).max(self.outbox).max(self.wire.frame);
+        let what = "bytes that wait for clients";
+        settle(&mut self.outboxes, "max-outboxes", what, carried);
         for (of_user, option, all) in [
             (&mut self.connections_per_user, "max-connections-per-user", self.connections),
             (&mut self.sessions_per_user, "max-sessions-per-user", limits.sessions),
@@ -299,7 +296,7 @@ mod tests {
         assert_eq!(
             fitted.to_string(),
             "10000 connections (default), 100000 sessions (default), 16000000 records (default), \
-             100000 waiters a record (default)"
+             100000 waiters a record (default), 268435456 bytes that wait for clients (default)"
         );
     }
 
@@ -316,12 +313,12 @@ mod tests {
         assert_eq!((limits.records, limits.claims), (768 << 10, 4 * (768 << 10)));
         assert_eq!((limits.waiters_per_record, limits.waiters_per_user), (24_576, 6144));
         assert_eq!((config.connections_per_user, config.records_per_user), (768, 192 << 10));
-        assert_eq!((small.outboxes(), ROOMY.outboxes()), (192 << 20, 256 << 20));
+        assert_eq!(config.outboxes, 192 << 20);
         let line = fitted.to_string();
         assert!(line.contains("786432 records (memory of the cgroup: 1.5 GiB)"), "{line}");
         // The worst that all of it can need is less than there is.
         let records = limits.records * 1024 + limits.sessions * 4096;
-        let worst = records + config.connections * (64 << 10) + small.outboxes();
+        let worst = records + config.connections * (64 << 10) + config.outboxes;
         assert!((worst as u64) < 1536 << 20, "{worst}");
     }
 
