@@ -165,7 +165,8 @@ impl ServerFuzz {
         let most = LIMITS.sessions + LISTED as usize;
         assert!(self.server.sessions() <= most, "{} sessions", self.server.sessions());
         let records = self.server.records();
-        assert!(records <= TABLES * LIMITS.records, "{records} records");
+        // What was held before a restart is let in beyond the limit, up to twice.
+        assert!(records <= 2 * TABLES * LIMITS.records, "{records} records");
         // An upgrade is a second claim at a record, and does not count.
         let claims = self.server.claims();
         assert!(claims <= TABLES * most * LIMITS.claims_per_session * 2, "{claims} claims");
