@@ -34,6 +34,7 @@ What it starts:
   faults supervise --cli FILE --url URL --record N --name NAME --store DIR --journal FILE --seed S
   faults inside --record N --name NAME --store DIR --journal FILE --seed S
   faults puppet --url URL --store DIR --lease MS
+  faults misuse --kind KIND --server NAME --address ADDR --size N [--http ADDR]
 Each ends when its input ends, and is killed with its --parent PID.
 ";
 
@@ -85,11 +86,27 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
             kinds.retain(|kind| only.as_deref().is_none_or(|only| only == kind.name()));
             let all = abuse::Kind::ALL.map(abuse::Kind::name).join(", ");
             ensure!(!kinds.is_empty(), "--only takes one of {all}");
-            let binary = std::env::current_exe()?.with_file_name("lockspan");
+            let program = std::env::current_exe()?;
+            let binary = program.with_file_name("lockspan");
             ensure!(binary.exists(), "{} is missing: build it first", binary.display());
             let (time, size) = (Duration::from_secs(seconds), abuse::Size(1));
-            let plan = abuse::Plan { binary, time, kinds, with_redis, size };
+            let plan = abuse::Plan { program, binary, time, kinds, with_redis, size };
             println!("{}", abuse::run(plan).await?);
+        }
+        "misuse" => {
+            let (kind, server): (String, String) =
+                (args.needed("--kind")?, args.needed("--server")?);
+            let servers = [abuse::Server::Lockspan, abuse::Server::Redis];
+            let attack = abuse::Attack {
+                kind: abuse::Kind::named(&kind).with_context(|| kind.clone())?,
+                server: servers.into_iter().find(|it| it.name() == server).context("--server")?,
+                address: args.needed("--address")?,
+                http: args.optional("--http")?,
+                size: abuse::Size(args.needed("--size")?),
+                requests: Arc::default(),
+            };
+            args.end()?;
+            println!("{}", abuse::attack_until(attack, input_ends(|_| {})).await?);
         }
         "serve" => {
             let data = Data::Dir(args.needed("--data")?);

@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::Who;
 use super::innocent::number;
 use super::raw::{Raw, command, commands};
-use super::target::{Server, Target};
+use super::target::Server;
 
 /// A way to misuse a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,12 @@ impl Kind {
         }
     }
 
+    /// The one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Whether Redis can be misused in the same way.
     #[must_use]
     pub fn exists_on_redis(self) -> bool {
@@ -111,23 +117,22 @@ impl Size {
 
 /// What misbehaves, and where.
 #[derive(Clone, Debug)]
-pub(super) struct Attack {
-    pub(super) kind: Kind,
-    pub(super) server: Server,
-    pub(super) address: SocketAddr,
-    pub(super) http: Option<SocketAddr>,
-    pub(super) size: Size,
+pub struct Attack {
+    /// How.
+    pub kind: Kind,
+    /// Which server it is.
+    pub server: Server,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where its page is.
+    pub http: Option<SocketAddr>,
+    /// How much.
+    pub size: Size,
     /// Requests and connections so far.
-    pub(super) requests: Arc<AtomicU64>,
+    pub requests: Arc<AtomicU64>,
 }
 
 impl Attack {
-    pub(super) fn new(kind: Kind, target: &Target, size: Size) -> Self {
-        let Target { kind: server, address, http, .. } = target;
-        let (server, address, http) = (*server, *address, *http);
-        Self { kind, server, address, http, size, requests: Arc::default() }
-    }
-
     fn count(&self, more: usize) {
         self.requests.fetch_add(more as u64, Ordering::Relaxed);
     }

@@ -5,6 +5,9 @@
 //! run. A client that does nothing wrong locks and unlocks all the time, before and during it, and
 //! a health check asks the page. The report has its latencies and the server's memory.
 //!
+//! Those who misbehave are a process of their own, with the lowest priority: what it takes from the
+//! processors of this machine is not what a server has to answer for. They would be elsewhere.
+//!
 //! ```text
 //! cargo xtask abuse
 //! cargo run --release -p lockspan-faults -- abuse --seconds 5 --only slow-readers
@@ -26,9 +29,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::time::sleep;
 
+use crate::process::Process;
+
 pub use innocent::Seen;
-use kinds::Attack;
-pub use kinds::{Kind, Size};
+pub use kinds::{Attack, Kind, Size};
 pub use target::{Server, Target};
 
 /// Who logs in.
@@ -73,6 +77,8 @@ impl Who {
 /// What a run is to be.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The program of this package, of which those who misbehave are processes.
+    pub program: PathBuf,
     /// The binary `lockspan`.
     pub binary: PathBuf,
     /// How long each misuse lasts, and how long is measured before it.
@@ -136,26 +142,46 @@ async fn misuse(plan: &Plan, kind: Kind, server: Server) -> Result<Row> {
     };
     let before = watch(&target, plan.time / 2, || Ok(())).await?;
     let memory_before = target.memory()?;
-    let attack = Attack::new(kind, &target, plan.size);
-    let requests = Arc::clone(&attack.requests);
-    let attack = tokio::spawn(attack.run());
+    let mut attack = attack(plan, kind, &target)?;
     let mut memory_most = memory_before;
     let during = watch(&target, plan.time, || {
         memory_most = memory_most.max(target.memory()?);
         Ok(())
     })
     .await;
-    // One that has given up says why; the others are to go on until now.
-    let is_over = attack.is_finished();
-    attack.abort();
-    let attack = attack.await;
+    // Whatever it was that failed, a server that has ended is the reason.
     target.lives()?;
     let during = during?;
-    if is_over {
-        attack.context("the attack was aborted")?.context("the attack ended early")?;
-    }
-    let requests = requests.load(Ordering::Relaxed);
+    attack.end_input();
+    let said = attack.line().await.context("the attack ended early")?;
+    let requests = said.parse().with_context(|| format!("the attack said {said:?}"))?;
     Ok(Row { kind, server, before, during, memory_before, memory_most, requests })
+}
+
+fn attack(plan: &Plan, kind: Kind, target: &Target) -> Result<Process> {
+    let (server, address) = (target.kind.name(), target.address.to_string());
+    let (size, http) = (plan.size.0.to_string(), target.http.map(|http| http.to_string()));
+    let mut words = vec!["misuse", "--kind", kind.name(), "--server", server];
+    words.extend(["--address", &address, "--size", &size]);
+    words.extend(http.iter().flat_map(|http| ["--http", http]));
+    Process::start(&plan.program, &words)
+}
+
+/// Misbehaves until it `is_over`; returns how many requests and connections there were. This is
+/// what the process of an attack does.
+pub async fn attack_until(attack: Attack, is_over: Arc<AtomicBool>) -> Result<u64> {
+    rustix::process::nice(19).context("the lowest priority")?;
+    let requests = Arc::clone(&attack.requests);
+    let over = async {
+        while !is_over.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        ended = attack.run() => ended?,
+        () = over => {}
+    }
+    Ok(requests.load(Ordering::Relaxed))
 }
 
 /// The innocent client's view for so long; `look` is called all the while.
