@@ -13,7 +13,7 @@ use crate::clock;
 use crate::net::glob::Pattern;
 
 /// Places of a table that are looked at while it is locked.
-const STEPS: usize = 1000;
+pub(super) const STEPS: usize = 1000;
 
 /// Claims of one record that are shown; a page with so many ends.
 const CLAIMS: usize = 1000;
