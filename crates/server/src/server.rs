@@ -77,7 +77,7 @@ enum Stage {
 
 impl Server {
     /// Starts a server; when this returns, it answers. To be called within a Tokio runtime, which
-    /// the server's tasks live in.
+    /// the server's tasks live in. The page has a thread of its own, and so have TLS handshakes.
     ///
     /// If the disk is full, it starts all the same: commands that need storage are refused with
     /// `LOADING` until there is room, and then it goes on by itself.

@@ -243,6 +243,8 @@ pub struct Watch {
     /// What happened last; it is as long as it may be.
     happenings: VecDeque<Happening>,
     kept: usize,
+    /// How many things have happened, if any are remembered.
+    happened: u64,
     /// Grants that are over.
     ended: u64,
 }
@@ -271,6 +273,7 @@ impl Watch {
             tallies: vec![Tally::default(); DATATYPES + 1].into(),
             happenings: VecDeque::with_capacity(kept),
             kept,
+            happened: 0,
             ended: 0,
         }
     }
@@ -281,9 +284,13 @@ impl Watch {
         &self.tallies
     }
 
-    /// What happened last, oldest first.
-    pub fn happenings(&self) -> impl DoubleEndedIterator<Item = &Happening> {
-        self.happenings.iter()
+    /// What happened last, the latest first, each with its number: how many things had happened
+    /// before it. Of those with a number below `before`.
+    pub fn happenings(&self, before: u64) -> impl Iterator<Item = (u64, &Happening)> {
+        let first = self.happened - self.happenings.len() as u64;
+        let kept = before.saturating_sub(first).min(self.happenings.len() as u64) as usize;
+        let numbered = self.happenings.range(..kept).enumerate();
+        numbered.map(move |(at, it)| (first + at as u64, it)).rev()
     }
 
     /// Where to count a record that is new here.
@@ -335,6 +342,7 @@ impl Watch {
         if self.happenings.len() >= self.kept {
             self.happenings.pop_front();
         }
+        self.happened += 1;
         self.happenings.push_back(Happening {
             at: self.now,
             record: record.clone(),
@@ -359,6 +367,25 @@ mod tests {
             let within = |at| Times::bound(at).is_none_or(|it| Duration::from_micros(micros) <= it);
             assert!(within(class) && (class == 0 || !within(class - 1)), "{micros} µs");
         }
+    }
+
+    #[test]
+    fn what_happened_can_be_read_in_parts_while_more_happens() {
+        let mut watch = Watch::new(Arc::default(), 4);
+        let record = Record::new("a", "1").unwrap();
+        let happen = |watch: &mut Watch, session| {
+            watch.happened(&record, SessionId(session), What::Left);
+        };
+        let seen = |watch: &Watch, before, count| -> Vec<_> {
+            watch.happenings(before).take(count).map(|(at, it)| (at, it.session.0)).collect()
+        };
+        assert_eq!(seen(&watch, u64::MAX, 9), []);
+        (0..6).for_each(|session| happen(&mut watch, session));
+        assert_eq!(seen(&watch, u64::MAX, 2), [(5, 5), (4, 4)]);
+        happen(&mut watch, 6);
+        assert_eq!(seen(&watch, 4, 9), [(3, 3)], "2 is forgotten meanwhile");
+        assert_eq!(seen(&watch, 3, 9), []);
+        assert_eq!(seen(&watch, u64::MAX, 9), [(6, 6), (5, 5), (4, 4), (3, 3)]);
     }
 
     #[test]

@@ -33,16 +33,16 @@ const HISTORY: usize = 100;
 /// to a thousand, fewer if the pattern is long.
 const LOOKS: usize = 2000;
 
-/// The time between two looks of a search. A table's lock goes to whoever takes it first, and a
-/// thread that waits for it takes some time to wake up: without a pause the search would have it
-/// again, many times over.
+/// The time between two looks of a search, or of one at what happened to a record. A table's lock
+/// goes to whoever takes it first, and a thread that waits for it takes some time to wake up:
+/// without a pause the page would have it again, many times over.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What `view` of the query names, for somebody who has logged in or has not.
 pub(super) async fn view(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
     match query.bytes("view") {
         Some(b"records") => records(site, query, is_login).await,
-        Some(b"record") => record(site, query),
+        Some(b"record") => record(site, query).await,
         Some(b"sessions") => sessions(site, query, is_login).await,
         Some(b"session") => session(site, query),
         Some(b"graph") => Ok(graph::shown(site)),
@@ -123,11 +123,17 @@ fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
     Ok(Some([b'*'].into_iter().chain(part).chain([b'*']).collect()))
 }
 
-fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
+async fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
     let record = query.record()?;
     let service = &site.shared.service;
     let view = service.look(&record, CLAIMS);
-    let history = service.history(&record, HISTORY);
+    let (mut history, mut before) = (Vec::new(), Some(u64::MAX));
+    while let Some(from) = before {
+        before = service.history_part(&record, from, HISTORY, &mut history);
+        if before.is_some() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
     let mut value = view.as_ref().map_or_else(
         || {
             json!({

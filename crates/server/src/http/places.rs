@@ -57,24 +57,31 @@ enum Doing {
 impl Places {
     /// A place for a newcomer; if there was none, another connection has lost its own.
     pub(super) fn enter(self: &Arc<Self>) -> Arc<Place> {
-        let mut taken = crate::lock(&self.0);
-        if taken.by.len() >= PLACES {
-            let first = taken.by.iter().min_by_key(|(_, it)| (it.doing, it.since));
-            let first = first.map(|(&id, _)| id);
-            let closed = first.and_then(|id| taken.by.remove(&id)).and_then(|it| it.task);
-            if let Some(task) = closed {
-                task.abort();
-            }
+        let (id, closed) = crate::lock(&self.0).enter();
+        if let Some(task) = closed {
+            task.abort();
         }
-        taken.last += 1;
-        let id = taken.last;
-        taken.by.insert(id, Holder { doing: Doing::Waits, since: id, task: None });
         Arc::new(Place { among: Arc::clone(self), id })
     }
 
     /// Whether more than half of the places are taken.
     pub(super) fn are_scarce(&self) -> bool {
         crate::lock(&self.0).by.len() > PLACES / 2
+    }
+}
+
+impl Taken {
+    /// The number of a newcomer, and what serves the connection that goes for it.
+    fn enter(&mut self) -> (u64, Option<AbortHandle>) {
+        let mut closed = None;
+        if self.by.len() >= PLACES {
+            let first = self.by.iter().min_by_key(|(_, it)| (it.doing, it.since));
+            let first = first.map(|(&id, _)| id);
+            closed = first.and_then(|id| self.by.remove(&id)).and_then(|it| it.task);
+        }
+        self.last += 1;
+        self.by.insert(self.last, Holder { doing: Doing::Waits, since: self.last, task: None });
+        (self.last, closed)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::net::glob::Pattern;
 
 /// Places of a table that are looked at while it is locked, divided by how long it takes to look at
 /// one: see [`steps`].
-const STEPS: usize = 1000;
+pub(super) const STEPS: usize = 1000;
 
 /// A page ends when it has looked at so many places, or ten for each record that is wanted.
 const STEPS_OF_PAGE: usize = 10 * STEPS;

@@ -11,6 +11,7 @@ use lockspan_wire::PublicId;
 use lockspan_wire::reply::Deadlock;
 
 use super::desk::Desk;
+use super::look::STEPS;
 use super::{Seat, Service, Work};
 use crate::clock;
 
@@ -62,9 +63,33 @@ impl Service {
 
     /// What happened lately to a record, the latest first: at most `count`.
     pub(crate) fn history(&self, record: &Record, count: usize) -> Vec<Happening> {
+        let (mut all, mut before) = (Vec::new(), Some(u64::MAX));
+        while let Some(from) = before {
+            before = self.history_part(record, from, count, &mut all);
+        }
+        all
+    }
+
+    /// Adds to `all`, until it has `count`, what happened to the record, as far as it is among the
+    /// latest things before the number `before` that one look at its table sees. Returns the number
+    /// to go on with, if there may be more.
+    pub(crate) fn history_part(
+        &self,
+        record: &Record,
+        mut before: u64,
+        count: usize,
+        all: &mut Vec<Happening>,
+    ) -> Option<u64> {
         let shard = crate::lock(&self.shards[self.shard_of(record.group())]);
-        let of_it = |it: &&Happening| it.record == *record;
-        shard.table.watch().happenings().rev().filter(of_it).take(count).cloned().collect()
+        let mut looked = 0;
+        for (number, it) in shard.table.watch().happenings(before).take(STEPS) {
+            if all.len() >= count {
+                return None;
+            }
+            all.extend((it.record == *record).then(|| it.clone()));
+            (before, looked) = (number, looked + 1);
+        }
+        (looked == STEPS).then_some(before)
     }
 
     /// Records that are held and that others wait for: at most `count`, from all tables in turn.
