@@ -54,7 +54,6 @@
 
 mod acquire;
 mod desk;
-mod listeners;
 mod lock;
 mod look;
 mod operate;
@@ -68,7 +67,6 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod timer;
-mod told;
 mod watching;
 mod work;
 

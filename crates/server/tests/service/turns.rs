@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use lockspan_server::{Address, Config, Server, Stats};
 use lockspan_tls::testing::Certificates;
-use lockspan_wire::{ErrorCode, Event, Value, WireLimits};
+use lockspan_wire::{ErrorCode, Value, WireLimits};
 
-use crate::client::{Client, field, fresh, number, start, until, within, word};
+use crate::client::{Client, fresh, number, start, until, word};
 use crate::tls::{connect, files, trusting};
 use crate::users::users;
 
@@ -397,36 +397,5 @@ async fn service_f66_a_connection_with_many_waits_leaves_in_steps() {
         middle |= (WAITS + 1..2 * WAITS).contains(&claims());
     }
     assert!(middle, "nobody else had a turn meanwhile");
-    server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn service_f67_a_session_is_heard_by_a_bounded_number_of_connections() {
-    let server = start(fresh()).await;
-    let mut one = Client::new(&server).await;
-    let (a, b) = (one.open(&[]).await, one.open(&[]).await);
-    let mut listeners = Vec::new();
-    for _ in 0..70 {
-        let mut client = Client::new(&server).await;
-        assert_eq!(client.ask(&["LS.EVENTS", &a, "push"]).await, Value::OK);
-        listeners.push(client);
-    }
-    let mut gone: Vec<_> = listeners.drain(..6).collect();
-    for client in &mut gone {
-        within(client.closed()).await;
-    }
-    let Value::Array(sessions) = one.ask(&["LS.SESSIONS"]).await else { panic!("no list") };
-    let heard_by = sessions.iter().map(|session| number(session, "connections"));
-    assert_eq!(heard_by.max(), Some(64));
-    let held = one.ask(&["LS.ACQUIRE", &a, "a:1", "W"]).await;
-    assert_eq!(field(&held, "status"), &Value::bulk("granted"));
-    one.ask(&["LS.ACQUIRE", &b, "a:1", "W"]).await;
-    for client in &mut listeners {
-        let event = client.event().await.1;
-        assert!(
-            matches!(event, Event::Node(lockspan_protocol::ToNode::Revoke { .. })),
-            "{event:?}"
-        );
-    }
     server.stop().await;
 }
