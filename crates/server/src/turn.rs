@@ -69,7 +69,7 @@ impl Turn<'_> {
             self.place = None;
             // The lane is never closed.
             self.place = self.lane.places.acquire().await.ok();
-            // Whoever was before in the lane may have had the thread until now.
+            // The one before it in the lane may have had the thread until now: others first.
             yield_now().await;
             self.until = clock::now() + self.lane.turn;
         }

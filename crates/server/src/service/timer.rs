@@ -11,8 +11,8 @@ use super::{Service, Work};
 use crate::clock;
 use crate::turn::OUTBOXES;
 
-/// Of waits that end at the same moment, so many are ended at a time. The others are due at once,
-/// when those who are ready have had their turn.
+/// Of waits that end at the same moment, so many are ended at a time. The others are due again at
+/// once, after the tasks that are ready.
 pub(super) const DUE_AT_ONCE: usize = 64;
 
 /// The timer's own clock stands still while the machine is suspended, so it looks this often.

@@ -208,7 +208,7 @@ async fn on_a_socket(config: Config) -> (Server, tempfile::TempDir) {
 
 /// However long a turn may be.
 #[tokio::test(flavor = "multi_thread")]
-async fn service_f62_commands_of_who_does_not_read_are_not_carried_out() {
+async fn service_f62_commands_of_a_client_that_does_not_read_are_not_carried_out() {
     const CLIENTS: usize = 20;
     let (server, _dir) = on_a_socket(endless_turns()).await;
     let (bytes, count) = flood("COMMAND DOCS");
@@ -226,7 +226,7 @@ async fn service_f62_commands_of_who_does_not_read_are_not_carried_out() {
     }
     let carried_out = server.stats().commands;
     assert!(carried_out < (CLIENTS * count / 2) as u64, "{carried_out} commands");
-    // Who reads gets all replies, in the end.
+    // A client that reads at last gets all its replies.
     clients.truncate(1);
     for _ in 0..count {
         assert!(matches!(clients[0].reply().await, Value::Map(_)));
@@ -239,7 +239,7 @@ async fn service_f62_commands_of_who_does_not_read_are_not_carried_out() {
 /// With TLS a write that did not fit is repeated with the same bytes, whatever became of their
 /// buffer meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn service_f62_who_reads_late_is_told_all_with_tls_too() {
+async fn service_f62_a_client_that_reads_late_is_told_all_with_tls_too() {
     let dir = tempfile::tempdir().expect("a directory");
     let made = Certificates::make(dir.path());
     let server = start(Config { tls: Some(files(&made, false)), ..fresh() }).await;
