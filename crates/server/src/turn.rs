@@ -1,8 +1,8 @@
 //! How long one task keeps a thread of the runtime.
 //!
 //! A server has few threads, often one. The runtime interrupts no task, so a task that works on
-//! makes all others wait. Whatever takes longer than a few microseconds therefore asks its [`Turn`]
-//! or its [`Pace`] now and then whether its time is over, and gives way if it is:
+//! makes all others wait. A connection that has much to do therefore asks its [`Turn`] now and then
+//! whether its time is over, and gives way if it is:
 //!
 //! 1. What one read from a socket has brought is carried out at once, for a quarter of a turn at
 //!    most. That is enough for nearly every client.
@@ -12,8 +12,7 @@
 //!    tasks that are ready.
 //!
 //! So a short command waits for at most one turn of the lane, however many connections have sent
-//! long ones. Work of the server itself, such as the timer's, does not stand in the lane: a `Pace`
-//! only lets others in between.
+//! long ones.
 
 use std::time::Duration;
 
@@ -25,40 +24,9 @@ use tokio::task::yield_now;
 use crate::clock;
 use crate::net::outbox::Dirty;
 
-/// Outboxes that are flushed before the time is looked at.
-pub(crate) const OUTBOXES: usize = 32;
-
-/// Work that lets others in whenever it has lasted for a while.
-#[derive(Debug)]
-pub(crate) struct Pace {
-    length: Duration,
-    until: Tick,
-}
-
-impl Pace {
-    pub(crate) fn new(length: Duration) -> Self {
-        Self { length, until: clock::now() + length }
-    }
-
-    fn is_over(&self) -> bool {
-        clock::now() >= self.until
-    }
-
-    /// Lets others in, if it is time to.
-    pub(crate) async fn give_way(&mut self) {
-        if self.is_over() {
-            yield_now().await;
-            self.until = clock::now() + self.length;
-        }
-    }
-
-    /// Sends what is in these outboxes, and lets others in meanwhile.
-    pub(crate) async fn flush(&mut self, dirty: &mut Dirty) {
-        while dirty.flush_some(OUTBOXES) {
-            self.give_way().await;
-        }
-    }
-}
+/// Outboxes that are flushed before the time is looked at: a write to a socket takes some
+/// microseconds.
+pub(crate) const OUTBOXES: usize = 128;
 
 /// Where connections wait for a turn whose commands take long.
 #[derive(Debug)]
@@ -101,7 +69,7 @@ impl Turn<'_> {
             self.place = None;
             // The lane is never closed.
             self.place = self.lane.places.acquire().await.ok();
-            // Whoever was before in the lane may have had the thread until now.
+            // The one before it in the lane may have had the thread until now: others first.
             yield_now().await;
             self.until = clock::now() + self.lane.turn;
         }

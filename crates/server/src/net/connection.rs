@@ -356,25 +356,13 @@ impl Connection {
     /// What its commands wait for is withdrawn.
     async fn forsake(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let service = &shared.service;
         let mut turn = shared.lane.begin(clock::now());
         let seats: Vec<_> = self.seats.drain().map(|(_, seat)| seat).collect();
         for seat in seats {
             seat.stop_listening(&self.outbox);
-            let mut after = None;
-            while !service.is_halted() {
-                let (next, dirty) = {
-                    let mut work = Work::default();
-                    let next = service.forsake(&seat, &self.outbox, after, &mut work);
-                    service.finish(&mut work);
-                    (next, work.dirty)
-                };
-                after = next;
-                turn.flush(dirty).await;
+            if !shared.service.is_halted() {
+                shared.service.forsake(&seat, &self.outbox, &mut turn).await;
                 turn.give_way().await;
-                if after.is_none() {
-                    break;
-                }
             }
         }
     }

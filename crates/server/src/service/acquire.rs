@@ -17,13 +17,17 @@ use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
 
 use super::lock::LockTag;
 use super::patience::Patience;
-use super::seat::{Ask, AskKey, Forsaken, Seat};
+use super::seat::{Ask, Forsaken, Seat};
 use super::shard::Shard;
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
+use crate::turn::Turn;
 
 /// Commands of one connection that may wait for their replies.
 const WAITS_MAX: usize = 10_000;
+
+/// Of the commands of a connection that has gone, so many are withdrawn at once.
+const FORSAKEN: usize = 16;
 
 /// Commands that may wait for the same acquire: each of its answers looks at all of them.
 const SAME_MAX: usize = 64;
@@ -141,44 +145,53 @@ impl Service {
         })
     }
 
-    /// A connection has gone: what its commands waited for is withdrawn. Does some of that, from
-    /// `after` on, and tells where to go on, unless it is all.
-    pub(crate) fn forsake(
+    /// A connection has gone: what its commands waited for is withdrawn, some of it at a time.
+    pub(crate) async fn forsake(
         &self,
         seat: &Arc<Seat>,
         outbox: &Arc<Outbox>,
-        after: Option<AskKey>,
-        work: &mut Work,
-    ) -> Option<AskKey> {
-        let (gone, next) = seat.forsaken(outbox, after, work);
-        for Forsaken { record, seq, base, lock } in gone {
-            match lock {
-                // Its client may ask again, and has its place in line until its turn comes, for
-                // a whole lease at most.
-                Some(LockTag { brought: true, .. }) => {
-                    self.keep_waiting(seat, work);
-                    continue;
-                }
-                Some(_) => {
-                    work.over.push(Arc::clone(seat));
-                    continue;
-                }
-                None => {}
+        turn: &mut Turn<'_>,
+    ) {
+        let mut work = Work::default();
+        let mut gone = seat.forsaken(outbox, &mut work).into_iter().peekable();
+        loop {
+            gone.by_ref().take(FORSAKEN).for_each(|one| self.forsake_one(seat, one, &mut work));
+            self.finish(&mut work);
+            turn.flush(std::mem::take(&mut work.dirty)).await;
+            if gone.peek().is_none() {
+                return;
             }
-            let shard = self.shard_of(record.group());
-            self.with_shard(shard, work, |shard, now, work| {
-                // If the group is not served, nothing waits there.
-                let _ = self.withdraw(shard, seat, (&record, seq, base.is_some()), now, work);
-                // The client has not heard of the number that its read has now.
-                let (held, _) = shard.table.look_own(seat.id, &record);
-                if let (Some(base), Some(held)) = (base, held)
-                    && held.seq > seq
-                {
-                    seat.rename(&record, base, held.seq);
-                }
-            });
+            turn.give_way().await;
         }
-        next
+    }
+
+    fn forsake_one(&self, seat: &Arc<Seat>, forsaken: Forsaken, work: &mut Work) {
+        let Forsaken { record, seq, base, lock } = forsaken;
+        match lock {
+            // Its client may ask again, and has its place in line until its turn comes, for a
+            // whole lease at most.
+            Some(LockTag { brought: true, .. }) => {
+                self.keep_waiting(seat, work);
+                return;
+            }
+            Some(_) => {
+                work.over.push(Arc::clone(seat));
+                return;
+            }
+            None => {}
+        }
+        let shard = self.shard_of(record.group());
+        self.with_shard(shard, work, |shard, now, work| {
+            // If the group is not served, nothing waits there.
+            let _ = self.withdraw(shard, seat, (&record, seq, base.is_some()), now, work);
+            // The client has not heard of the number that its read has now.
+            let (held, _) = shard.table.look_own(seat.id, &record);
+            if let (Some(base), Some(held)) = (base, held)
+                && held.seq > seq
+            {
+                seat.rename(&record, base, held.seq);
+            }
+        });
     }
 
     /// A command has waited for long enough.

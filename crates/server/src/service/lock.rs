@@ -50,6 +50,7 @@ use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Valu
 use super::acquire::{Wish, show};
 use super::patience::PatienceKey;
 use super::seat::{OneLock, Seat};
+use super::timer::DUE_AT_ONCE;
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
 
@@ -109,10 +110,10 @@ impl Vigils {
         crate::lock(&self.0).insert(PatienceKey::new(at), seat);
     }
 
-    fn due(&self, now: Tick, most: usize) -> Vec<Arc<Seat>> {
+    fn due(&self, now: Tick) -> Vec<Arc<Seat>> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while due.len() < most
+        while due.len() < DUE_AT_ONCE
             && let Some(first) = all.first_entry()
             && first.key().until() <= now
         {
@@ -362,17 +363,14 @@ impl Service {
         }
     }
 
-    /// Extends the leases of locks that wait: up to `most` of them. Whether there may be more.
-    pub(super) fn keep_vigils(&self, now: Tick, most: usize, work: &mut Work) -> bool {
-        let due = self.vigils.due(now, most);
-        let is_more = due.len() == most;
-        for seat in due {
+    /// Extends the leases of locks that wait: of up to [`DUE_AT_ONCE`].
+    pub(super) fn keep_vigils(&self, now: Tick, work: &mut Work) {
+        for seat in self.vigils.due(now) {
             if seat.goes_on_waiting() {
                 let now = self.keep_waiting(&seat, work);
                 self.vigils.add(now + seat.ttl / 3, seat);
             }
         }
-        is_more
     }
 
     /// Extends the lease of a lock that waits, as its client can't; tells when that is.

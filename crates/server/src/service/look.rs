@@ -1,8 +1,8 @@
 //! What people see: records, sessions, terms.
 //!
 //! What may be long is looked at in steps ([`LocksLook`], [`SessionsLook`]). Each holds one lock,
-//! for no longer than a thousand names or sessions take, and whoever looks lets others have their
-//! turn between two steps.
+//! for no longer than a thousand names or sessions take; the caller lets others have their turn
+//! between two steps.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -54,7 +54,6 @@
 
 mod acquire;
 mod desk;
-mod listeners;
 mod lock;
 mod look;
 mod of_users;
@@ -69,7 +68,6 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod timer;
-mod told;
 mod watching;
 mod work;
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use lockspan_protocol::{Record, Seq, Tick};
 
 use super::seat::Seat;
+use super::timer::DUE_AT_ONCE;
 use crate::net::outbox::Slot;
 
 /// A moment and a number that makes it unique.
@@ -55,11 +56,11 @@ impl Patiences {
         }
     }
 
-    /// Those whose time has come, up to `most` of them.
-    pub(super) fn due(&self, now: Tick, most: usize) -> Vec<Patience> {
+    /// Those whose time has come: up to [`DUE_AT_ONCE`] of them.
+    pub(super) fn due(&self, now: Tick) -> Vec<Patience> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while due.len() < most
+        while due.len() < DUE_AT_ONCE
             && let Some(first) = all.first_entry()
             && first.key().0 <= now
         {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use lockspan_protocol::{Record, Seq, Tick, ToNode};
 
 use super::seat::Seat;
+use super::timer::DUE_AT_ONCE;
 use super::{Service, Work};
 
 /// So long a wait has to last until its place is told.
@@ -39,20 +40,17 @@ impl Places {
         crate::lock(&self.0).extend(places.drain(..).map(|place| (now + LASTING, place)));
     }
 
-    fn due(&self, now: Tick, most: usize) -> Vec<Place> {
+    fn due(&self, now: Tick) -> Vec<Place> {
         let mut all = crate::lock(&self.0);
-        let due = all.iter().take(most).take_while(|(at, _)| *at <= now).count();
+        let due = all.iter().take(DUE_AT_ONCE).take_while(|(at, _)| *at <= now).count();
         all.drain(..due).map(|(_, place)| place).collect()
     }
 }
 
 impl Service {
-    /// Tells those whose wait lasts, if they still wait: up to `most` of them. Whether there may be
-    /// more.
-    pub(super) fn tell_places(&self, now: Tick, most: usize, work: &mut Work) -> bool {
-        let due = self.places.due(now, most);
-        let is_more = due.len() == most;
-        for Place { seat, record, seq } in due {
+    /// Tells those whose wait lasts, if they still wait: up to [`DUE_AT_ONCE`] of them.
+    pub(super) fn tell_places(&self, now: Tick, work: &mut Work) {
+        for Place { seat, record, seq } in self.places.due(now) {
             let shard = self.shard_of(record.group());
             self.with_shard(shard, work, |shard, _, work| {
                 let waiting = shard.table.look_own(seat.id, &record).1;
@@ -64,6 +62,5 @@ impl Service {
                 }
             });
         }
-        is_more
     }
 }

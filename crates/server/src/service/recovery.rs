@@ -16,16 +16,10 @@ use crate::clock;
 /// Sessions that are named; of more only the number is told.
 const NAMED: usize = 16;
 
-/// For so long it is not looked again for whom the server waits, if as many are missing: that takes
-/// a look at all of them.
-const FRESH: Duration = Duration::from_millis(50);
-
 /// A recovery that is under way.
 #[derive(Debug)]
 pub(super) struct Recovers {
     since: Tick,
-    /// What was told of it last, when, and how many sessions were missing then.
-    told: Option<(Tick, usize, Recovery)>,
     /// How many sessions were waited for when it began.
     listed: usize,
     /// Those that have not come back yet.
@@ -55,7 +49,7 @@ impl Service {
                 let all = desk.registry.recovering_sessions().map(|(id, _)| id);
                 let missing: BTreeSet<_> = all.filter(|&id| !desk.is_phantom(id)).collect();
                 let listed = missing.len();
-                desk.recovers = Some(Recovers { since: now, told: None, listed, missing });
+                desk.recovers = Some(Recovers { since: now, listed, missing });
                 if let Some(told) = self.recovery_of(desk, now) {
                     tracing::info!(
                         "recovering: waiting for {} to tell what they held, at most {:.1?}; until \
@@ -88,20 +82,7 @@ impl Service {
         if !self.recovers.load(Ordering::Acquire) {
             return None;
         }
-        let (mut desk, now) = (crate::lock(&self.desk), clock::now());
-        let count = desk.registry.unrecovered();
-        if let Some(Recovers { told: Some((at, then, told)), .. }) = &desk.recovers
-            && now.since(*at) < FRESH
-            && *then == count
-        {
-            let left = told.left.saturating_sub(now.since(*at));
-            return Some(Recovery { left, ..told.clone() });
-        }
-        let told = self.recovery_of(&desk, now);
-        if let (Some(recovers), Some(told)) = (&mut desk.recovers, &told) {
-            recovers.told = Some((now, count, told.clone()));
-        }
-        told
+        self.recovery_of(&crate::lock(&self.desk), clock::now())
     }
 
     fn recovery_of(&self, desk: &Desk, now: Tick) -> Option<Recovery> {

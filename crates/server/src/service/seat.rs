@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::ops::{Bound, Deref, DerefMut};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -20,19 +20,14 @@ use lockspan_protocol::{
 };
 use lockspan_wire::{CommandError, ErrorCode, Event, PublicId, Value, Wait, reply};
 
-use super::listeners::Listeners;
 use super::lock::{LockAsk, LockGranted, LockTag};
 use super::patience::{Patience, PatienceKey};
 use super::places::Place;
-use super::told::Told;
 use super::work::Work;
-use crate::net::outbox::{Outbox, Slot};
+use crate::net::outbox::{Dirty, Outbox, Slot};
 
 /// The first acquire of a lock's session.
 const FIRST_SEQ: Seq = Seq(1);
-
-/// Acquires that are looked at at once when a connection has gone.
-const FORSAKEN: usize = 200;
 
 /// A session of this server.
 #[derive(Debug)]
@@ -60,9 +55,9 @@ pub(crate) struct Seat {
 
 #[derive(Debug, Default)]
 struct Inner {
-    listeners: Listeners,
+    listeners: Vec<Listener>,
     /// Acquires whose command was not answered yet.
-    asks: BTreeMap<AskKey, Vec<Ask>>,
+    asks: BTreeMap<(Record, Seq), Vec<Ask>>,
     /// Who holds what was granted to commands that named owners.
     owners: BTreeMap<(Record, Seq), Vec<Owner>>,
     /// Reads that go on under a number that nobody was told: the last one that was, and theirs.
@@ -90,7 +85,7 @@ struct Inner {
     /// Everybody else who listens has been told that it is over.
     told_over: bool,
     /// What `LS.REASSERT` has told in this epoch.
-    told: Told,
+    told: (Option<Epoch>, BTreeMap<Seq, Group>),
 }
 
 /// What the lock of a session is to a command that names a mode.
@@ -104,9 +99,6 @@ pub(super) enum OneLock {
     Other,
 }
 
-/// The record and the number of an acquire.
-pub(super) type AskKey = (Record, Seq);
-
 /// An acquire that only commands of a connection which has gone waited for.
 #[derive(Debug)]
 pub(super) struct Forsaken {
@@ -116,6 +108,14 @@ pub(super) struct Forsaken {
     pub(super) base: Option<Seq>,
     /// Which lock it is, if it is an `LS.LOCK`.
     pub(super) lock: Option<LockTag>,
+}
+
+#[derive(Debug)]
+struct Listener {
+    outbox: Arc<Outbox>,
+    as_message: bool,
+    /// It has spoken by `LS.TELL`, so it keeps grants in a cache.
+    is_node: bool,
 }
 
 /// A command that acquires, and waits for its answer.
@@ -234,24 +234,29 @@ impl Seat {
 
     /// The connection hears of the session's events from now on, in this way alone.
     pub(crate) fn listen(&self, outbox: &Arc<Outbox>, as_message: bool) {
-        let mut inner = self.lock();
-        if inner.listeners.add(outbox, as_message) {
-            // An operator may have ended the session, and this one was not told.
-            inner.told_over = false;
+        let inner = &mut *self.lock();
+        match inner.listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox)) {
+            Some(known) => known.as_message = as_message,
+            None => {
+                let outbox = Arc::clone(outbox);
+                inner.listeners.push(Listener { outbox, as_message, is_node: false });
+                // An operator may have ended the session, and this one was not told.
+                inner.told_over = false;
+            }
         }
     }
 
     /// The same for a connection that speaks by `LS.TELL`.
     pub(crate) fn listen_as_node(&self, outbox: &Arc<Outbox>) {
-        let mut inner = self.lock();
-        if inner.listeners.add_node(outbox) {
-            inner.told_over = false;
-        }
+        self.listen(outbox, false);
+        let listeners = &mut self.lock().listeners;
+        let own = listeners.iter_mut().find(|one| Arc::ptr_eq(&one.outbox, outbox));
+        own.into_iter().for_each(|own| own.is_node = true);
     }
 
     /// The connection does not hear of them any more.
     pub(crate) fn stop_listening(&self, outbox: &Arc<Outbox>) {
-        self.lock().listeners.remove(outbox);
+        self.lock().listeners.retain(|one| !Arc::ptr_eq(&one.outbox, outbox));
     }
 
     /// How many connections listen.
@@ -261,14 +266,14 @@ impl Seat {
 
     /// The connections that listen.
     pub(super) fn listening(&self) -> Vec<u64> {
-        self.lock().listeners.ids().collect()
+        self.lock().listeners.iter().map(|one| one.outbox.id).collect()
     }
 
     /// Whether another connection than `from` listens. `from` is known to listen itself if
     /// `listens`, which spares a look in the most common case.
     pub(super) fn others_listen(&self, from: Option<u64>, listens: bool) -> bool {
         self.heard_by.load(Ordering::Relaxed) > usize::from(listens)
-            && self.lock().listeners.ids().any(|id| Some(id) != from)
+            && self.lock().listeners.iter().any(|one| Some(one.outbox.id) != from)
     }
 
     /// A command of the connection `from` has ended this grant: all others that listen hear so,
@@ -278,8 +283,7 @@ impl Seat {
         let lost = Event::Node(ToNode::Lost { record: record.clone(), seq });
         let released = Event::Released { record, seq };
         let event = |is_node: bool| if is_node { &lost } else { &released };
-        let but = |outbox: &Arc<Outbox>| Some(outbox.id) == from;
-        work.dirty.first(|dirty| inner.listeners.tell_by_kind(but, self.id, event, dirty));
+        work.dirty.first(|dirty| inner.tell_all_but(from, self.id, event, dirty));
     }
 
     /// Whether a client has closed the session.
@@ -463,22 +467,13 @@ impl Seat {
         Some((ask, shared))
     }
 
-    /// The acquires that only commands of this connection wait for: it has gone. Looks at up to
-    /// [`FORSAKEN`] acquires above `after`, and tells where to go on, unless these were the last.
-    pub(super) fn forsaken(
-        &self,
-        outbox: &Arc<Outbox>,
-        after: Option<AskKey>,
-        work: &mut Work,
-    ) -> (Vec<Forsaken>, Option<AskKey>) {
+    /// The acquires that only commands of this connection wait for: it has gone.
+    pub(super) fn forsaken(&self, outbox: &Arc<Outbox>, work: &mut Work) -> Vec<Forsaken> {
         let mut inner = self.lock();
         inner.opens.retain(|slot| !slot.is_of(outbox));
         inner.lock_opens.retain(|ask| !ask.slot.is_of(outbox));
-        let above = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let mut gone = Vec::new();
-        let (mut looked, mut last) = (0, None);
-        for (key, asks) in inner.asks.range_mut(above).take(FORSAKEN) {
-            (looked, last) = (looked + 1, Some(key.clone()));
+        inner.asks.retain(|(record, seq), asks| {
             let base = asks.iter().find_map(|ask| ask.base);
             let lock = asks.iter().find_map(|ask| ask.lock);
             asks.retain(|ask| {
@@ -489,14 +484,11 @@ impl Seat {
                 !leaves
             });
             if asks.is_empty() {
-                let (record, seq) = key.clone();
-                gone.push(Forsaken { record, seq, base, lock });
+                gone.push(Forsaken { record: record.clone(), seq: *seq, base, lock });
             }
-        }
-        for Forsaken { record, seq, .. } in &gone {
-            inner.asks.remove(&(record.clone(), *seq));
-        }
-        (gone, last.filter(|_| looked == FORSAKEN))
+            !asks.is_empty()
+        });
+        gone
     }
 
     /// What is said later, if then: that a node waits. Commands and those who are to acquire again
@@ -530,8 +522,11 @@ impl Seat {
         let value = reply::opened((self.id, self.public), left.min(self.ttl), self.handoff, &terms);
         let slots = std::mem::take(&mut inner.opens);
         let event = Event::Node(ToNode::Opened { terms });
-        let has_reply = |outbox: &Arc<Outbox>| slots.iter().any(|slot| slot.is_of(outbox));
-        inner.listeners.tell_all_but(has_reply, self.id, &event, &mut work.dirty);
+        for Listener { outbox, as_message, .. } in &inner.listeners {
+            if !slots.iter().any(|slot| slot.is_of(outbox)) {
+                outbox.event(self.id, &event, *as_message, &mut work.dirty);
+            }
+        }
         slots.into_iter().for_each(|slot| slot.fill(&value, &mut work.dirty));
     }
 
@@ -541,7 +536,9 @@ impl Seat {
     }
 
     fn announce(inner: &Inner, session: SessionId, event: &Event, work: &mut Work) {
-        inner.listeners.tell_all_but(|_| false, session, event, &mut work.dirty);
+        for Listener { outbox, as_message, .. } in &inner.listeners {
+            outbox.event(session, event, *as_message, &mut work.dirty);
+        }
     }
 
     /// What is left of a message when the commands that wait for it have been answered.
@@ -690,12 +687,24 @@ impl Seat {
 
     /// `LS.REASSERT` has told of this seq. No, if there are `max` already.
     pub(super) fn told(&self, epoch: Epoch, seq: Seq, group: Group, max: usize) -> bool {
-        self.lock().told.add(epoch, seq, group, max)
+        let told = &mut self.lock().told;
+        if told.0 != Some(epoch) {
+            *told = (Some(epoch), BTreeMap::new());
+        }
+        let fits = told.1.len() < max || told.1.contains_key(&seq);
+        if fits {
+            told.1.insert(seq, group);
+        }
+        fits
     }
 
     /// How many seqs of these groups `LS.REASSERT` has told of, and their sum.
     pub(super) fn told_of(&self, epoch: Epoch, groups: GroupSet) -> (u32, u64) {
-        self.lock().told.total(epoch, groups)
+        let inner = self.lock();
+        let (known, seqs) = &inner.told;
+        let in_groups = seqs.iter().filter(|(_, group)| groups.contains(**group));
+        let of_epoch = in_groups.filter(|_| *known == Some(epoch));
+        of_epoch.fold((0, 0), |(count, sum), (seq, _)| (count + 1, seq.0.wrapping_add(sum)))
     }
 
     /// The connection `by` closes the session: it need not hear that it is over.
@@ -710,9 +719,8 @@ impl Seat {
         let mut inner = self.lock();
         if !std::mem::replace(&mut inner.told_over, true) {
             let event = Event::Node(ToNode::NoSession);
-            let (by, listeners) = (inner.closed_by, &inner.listeners);
-            let but = |outbox: &Arc<Outbox>| Some(outbox.id) == by;
-            work.dirty.first(|dirty| listeners.tell_all_but(but, self.id, &event, dirty));
+            let (but, id) = (inner.closed_by, self.id);
+            work.dirty.first(|dirty| inner.tell_all_but(but, id, |_| &event, dirty));
         }
     }
 
@@ -744,6 +752,20 @@ impl Inner {
     fn is_asked(&self, record: &Record, seq: Seq) -> bool {
         let asks = self.asks.get(&(record.clone(), seq));
         asks.is_some_and(|asks| asks.iter().any(|ask| !ask.slot.is_closed()))
+    }
+
+    /// Every connection that listens hears this, but the one with the number `but`; what it hears
+    /// depends on whether it is a node.
+    fn tell_all_but<'a>(
+        &self,
+        but: Option<u64>,
+        session: SessionId,
+        event: impl Fn(bool) -> &'a Event,
+        dirty: &mut Dirty,
+    ) {
+        for one in self.listeners.iter().filter(|one| Some(one.outbox.id) != but) {
+            one.outbox.event(session, event(one.is_node), one.as_message, dirty);
+        }
     }
 }
 
