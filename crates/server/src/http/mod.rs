@@ -26,15 +26,19 @@ mod prometheus;
 mod query;
 mod samples;
 mod shown;
+mod wiped;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -43,6 +47,7 @@ use crate::config::{Address, Http};
 use crate::error::StartError;
 use crate::net::Shared;
 use crate::seldom::Seldom;
+use crate::users::Ends;
 use login::Logins;
 use operators::Operators;
 use patient::Patient;
@@ -143,8 +148,10 @@ impl Door {
 }
 
 async fn serve(site: Arc<Site>, stream: TcpStream) {
-    let service = service_fn(move |request| {
+    let ends = Ends::of(&stream);
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let site = Arc::clone(&site);
+        ends.map(|ends| request.extensions_mut().insert(ends));
         async move { Ok::<_, Infallible>(answer::answer(&site, request).await) }
     });
     let connection = http1::Builder::new()
@@ -152,8 +159,10 @@ async fn serve(site: Arc<Site>, stream: TcpStream) {
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(Patient::new(stream, STUCK)), service);
-    // A browser that goes in the middle of something is nobody's mistake.
-    let _ = connection.await;
+    if let Some(stream) = wiped::serve_and_wipe(connection).await {
+        // A browser that has gone needs no goodbye.
+        let _ = stream.into_inner().shutdown().await;
+    }
 }
 
 impl Site {

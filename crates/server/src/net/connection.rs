@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::SessionId;
-use lockspan_wire::{Command, CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
+use lockspan_wire::{
+    Command, CommandError, ErrorCode, Protocol, Value, WireLimits, move_and_wipe, take_command,
+    wipe,
+};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -116,7 +119,12 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option
             () = outbox.woken() => continue,
             () = late(login_by) => continue,
         }
-        buf.reserve(READ);
+        if connection.access.is_nobody() {
+            // Half of a password may have come.
+            move_and_wipe(&mut buf, READ);
+        } else {
+            buf.reserve(READ);
+        }
         match stream.try_read(&mut buf) {
             Ok(0) => break,
             Ok(count) => {
@@ -134,6 +142,9 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, stranger: Option
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => break,
         }
+    }
+    if connection.access.is_nobody() {
+        wipe(&mut buf);
     }
     if connection.quits {
         connection.answer_rest().await;
@@ -202,7 +213,7 @@ async fn sent(outbox: &Outbox) {
 impl Connection {
     /// Nobody has logged in, and the time for that is over. Whoever keeps us busy does not have
     /// more of it.
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.access.is_nobody() && Instant::now() >= self.login_by
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use lockspan_wire::Protocol;
@@ -17,6 +17,8 @@ pub(crate) struct Peer {
     /// Where it comes from.
     from: String,
     pub(crate) place: Place,
+    /// The same as logins count it, since there was one.
+    pub(crate) counted_as: OnceLock<Place>,
     since: Instant,
     about: Mutex<About>,
 }
@@ -78,8 +80,14 @@ impl Peers {
             return None;
         }
         let id = outbox.id;
-        let peer = Peer { outbox, from, place, since: Instant::now(), about: Mutex::default() };
-        let peer = Arc::new(peer);
+        let peer = Arc::new(Peer {
+            outbox,
+            from,
+            place,
+            counted_as: OnceLock::new(),
+            since: Instant::now(),
+            about: Mutex::default(),
+        });
         all.insert(id, Arc::clone(&peer));
         Some(peer)
     }

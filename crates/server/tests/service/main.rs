@@ -11,6 +11,7 @@ mod durable;
 mod ending;
 mod everybody;
 mod exposition;
+mod guessing;
 mod http;
 mod limits;
 mod lock;
