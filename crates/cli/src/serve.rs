@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockspan_client::local;
 use lockspan_server::{Address, Config, Data, Server, StartError};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -36,6 +37,9 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
         false => None,
     };
     config.lost = place.as_ref().map(Place::lost).transpose()?.flatten();
+    if config.users.is_some() {
+        keep_memory_private();
+    }
     die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
@@ -46,6 +50,14 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Passwords go through this process. No core file is written of it, and no other process of its
+/// user may read its memory.
+fn keep_memory_private() {
+    if let Err(why) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!("other processes of this user may read passwords in the memory of this one: {why}");
+    }
 }
 
 /// A defect that shows itself ends the process: started again, it recovers from its data. One that
