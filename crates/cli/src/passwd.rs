@@ -1,9 +1,12 @@
 //! `lockspan passwd`: the hash of a password, which the file of users has in its place.
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 
 use lockspan_server::users::hash_password;
+use lockspan_wire::Secret;
 use nix::sys::signal::{SigSet, Signal, raise};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 
@@ -20,11 +23,9 @@ pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
         }
         first
     } else {
-        let mut all = Vec::new();
-        io::stdin().read_to_end(&mut all).map_err(system)?;
-        without_end(all)
+        read(false).map_err(system)?
     };
-    let hash = hash_password(&password).map_err(|bad| Failure::new(USAGE, bad))?;
+    let hash = hash_password(password.reveal()).map_err(|bad| Failure::new(USAGE, bad))?;
     let text = match user {
         Some(user) => {
             format!("[users.{user}]\npassword = \"{hash}\"\nread = []\nwrite = []\ninspect = []\n")
@@ -42,23 +43,40 @@ pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Without the end of its line.
-fn without_end(mut line: Vec<u8>) -> Vec<u8> {
-    while line.last().is_some_and(|byte| b"\r\n".contains(byte)) {
-        line.pop();
+/// More than any password has.
+const MOST: usize = 4096;
+
+/// Reads stdin to its end, or a line of it: without the end of the line, and without the buffer of
+/// the standard library, which would keep the password.
+fn read(only_a_line: bool) -> io::Result<Secret> {
+    let mut stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut text = Vec::with_capacity(MOST);
+    let mut byte = [0];
+    while text.len() < MOST {
+        match stdin.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) => text.push(byte[0]),
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+        if only_a_line && text.last() == Some(&b'\n') {
+            break;
+        }
     }
-    line
+    while text.last().is_some_and(|byte| b"\r\n".contains(byte)) {
+        text.pop();
+    }
+    Ok(Secret::new(text))
 }
 
 /// A line from the terminal, which does not show it.
-fn ask(prompt: &str) -> io::Result<Vec<u8>> {
+fn ask(prompt: &str) -> io::Result<Secret> {
     let mut stderr = io::stderr();
     write!(stderr, "{prompt}")?;
     stderr.flush()?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
+    let line = read(true)?;
     writeln!(stderr)?;
-    Ok(without_end(line.into_bytes()))
+    Ok(line)
 }
 
 /// The terminal does not show what is typed. Whatever ends this, it does so again.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_client::{ConnectError, Plain};
-use lockspan_wire::{FromServer, Value, WireLimits, put_command, take_from_server};
+use lockspan_wire::{FromServer, Secret, Value, WireLimits, put_command, take_from_server, wipe};
 
 use crate::exit::{Failure, INTERNAL, UNAVAILABLE, USAGE};
 use crate::login;
@@ -16,8 +16,8 @@ pub(crate) struct Connection {
     received: BytesMut,
 }
 
-/// How long a service may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a service may take for an answer. To a login that may be 10 s, while others guess.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// We asked, so we trust the service further than it trusts us.
 const LIMITS: WireLimits = WireLimits { frame: 256 << 20, args: 16 << 20 };
@@ -37,8 +37,9 @@ impl Connection {
         })?;
         let Some(stream) = opened else { return Ok(None) };
         let mut connection = Self { stream, received: BytesMut::new() };
-        let hello: Vec<_> = connection.stream.hello().iter().map(|word| word.to_vec()).collect();
-        let hello: Vec<&[u8]> = hello.iter().map(Vec::as_slice).collect();
+        let hello: Vec<_> =
+            connection.stream.hello().iter().map(|word| Secret::copy(word)).collect();
+        let hello: Vec<&[u8]> = hello.iter().map(Secret::reveal).collect();
         connection.ask(&hello)?;
         Ok(Some(connection))
     }
@@ -50,9 +51,12 @@ impl Connection {
 
     /// Sends a command and waits for its reply; an error reply is a failure.
     pub(crate) fn ask(&mut self, command: &[&[u8]]) -> Result<Value, Failure> {
-        let mut out = BytesMut::new();
+        // One of them may be a password: a buffer that grows would leave it behind.
+        let mut out = BytesMut::with_capacity(command.iter().map(|word| word.len() + 16).sum());
         put_command(command, &mut out);
-        self.stream.write_all(&out).map_err(|bad| away(&bad))?;
+        let sent = self.stream.write_all(&out);
+        wipe(&mut out);
+        sent.map_err(|bad| away(&bad))?;
         let mut some = vec![0; 64 << 10];
         loop {
             match take_from_server(&mut self.received, &LIMITS) {

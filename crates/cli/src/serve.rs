@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockspan_client::local;
 use lockspan_server::{Address, Config, Data, Fitted, Machine, Server, StartError};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -52,6 +53,9 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
         false => None,
     };
     config.lost = place.as_ref().map(Place::lost).transpose()?.flatten();
+    if config.users.is_some() {
+        keep_memory_private();
+    }
     log.die_of_panics();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(lockspan_server::threads())
@@ -62,6 +66,14 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
     // A stop at once leaves tasks behind; nobody waits for them.
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Passwords go through this process. No core file is written of it, and no other process of its
+/// user may read its memory.
+fn keep_memory_private() {
+    if let Err(why) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        warn!("other processes of this user may read passwords in the memory of this one: {why}");
+    }
 }
 
 async fn serve(

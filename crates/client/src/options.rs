@@ -157,7 +157,7 @@ impl Options {
     /// The password of the user, who is `default` unless told.
     #[must_use]
     pub fn password(mut self, password: impl Into<Vec<u8>>) -> Self {
-        self.login.password = Some(Secret::new(password.into().into()));
+        self.login.password = Some(Secret::new(password.into()));
         self
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use lockspan_wire::Secret;
 use rustix::net::SocketAddrUnix;
 
 use crate::error::ConnectError;
@@ -19,7 +20,7 @@ use crate::url::{Address, shown_url};
 /// A connection that nobody looks after: bytes in, bytes out, each wait bounded.
 pub struct Plain {
     stream: Box<dyn Both>,
-    hello: Vec<Vec<u8>>,
+    hello: Vec<Secret>,
 }
 
 trait Both: Read + Write + Send {}
@@ -55,7 +56,7 @@ impl Plain {
     /// The command to begin with: it logs in and chooses RESP3.
     #[must_use]
     pub fn hello(&self) -> Vec<&[u8]> {
-        self.hello.iter().map(Vec::as_slice).collect()
+        self.hello.iter().map(Secret::reveal).collect()
     }
 }
 

@@ -14,7 +14,7 @@ use lockspan_park::fork::{self, BoundFuture, ProcessLocal};
 use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
-    Attention, Event, FromServer, Value, WireLimits, put_command, take_from_server,
+    Attention, Event, FromServer, Secret, Value, WireLimits, put_command, take_from_server, wipe,
 };
 use tokio::net::unix::UCred;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -34,6 +34,8 @@ use crate::way::{Connection, Outbox, Way};
 
 /// How long a server may take to answer when it is called.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The same if it has a password to compare: while others guess at it, that may take 10 s.
+const LOGIN_PATIENCE: Duration = Duration::from_secs(15);
 /// The task looks at the clock this often, whatever happens: timers stand still in a suspended
 /// machine, leases do not.
 const LOOK: Duration = Duration::from_secs(1);
@@ -210,7 +212,9 @@ impl Dial {
             Stream::Tls(_) => {}
         }
         let words = self.hello_words()?;
-        let hello = timeout(PATIENCE, self.hello(&stream, &words)).await;
+        let has_password = self.login.password.is_some() || self.login.password_file.is_some();
+        let patience = if has_password { LOGIN_PATIENCE } else { PATIENCE };
+        let hello = timeout(patience, hello(&stream, &words)).await;
         match hello.map_err(late).flatten().map_err(failed)? {
             Value::Map(pairs) if is_lockspan(&pairs) => Ok(Arc::new(stream)),
             Value::Error { code, text } => {
@@ -225,35 +229,13 @@ impl Dial {
     }
 
     /// What to say first. The password is read anew each time, if it is in a file.
-    pub(crate) fn hello_words(&self) -> Result<Vec<Vec<u8>>, ConnectError> {
-        let mut words = vec![b"HELLO".to_vec(), b"3".to_vec()];
-        if let Some([user, password]) = self.login.words()? {
-            words.extend([b"AUTH".to_vec(), user, password]);
+    pub(crate) fn hello_words(&self) -> Result<Vec<Secret>, ConnectError> {
+        let mut words = vec![Secret::copy(b"HELLO"), Secret::copy(b"3")];
+        if let Some((user, password)) = self.login.words()? {
+            words.extend([Secret::copy(b"AUTH"), Secret::copy(user.as_bytes()), password]);
         }
-        words.extend([b"SETNAME".to_vec(), self.name.clone().into_bytes()]);
+        words.extend([Secret::copy(b"SETNAME"), Secret::copy(self.name.as_bytes())]);
         Ok(words)
-    }
-
-    async fn hello(&self, stream: &Stream, words: &[Vec<u8>]) -> io::Result<Value> {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let mut bytes = BytesMut::new();
-        put_command(&words, &mut bytes);
-        let mut written = 0;
-        while written < bytes.len() {
-            stream.writable().await?;
-            written += would_block(stream.try_write(&bytes[written..]))?;
-        }
-        let mut heard = BytesMut::new();
-        loop {
-            stream.readable().await?;
-            if read(stream, &mut heard)? == Read::End {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            match take_from_server(&mut heard, &WireLimits::default()).map_err(invalid)? {
-                Some(FromServer::Value(value)) => return Ok(value),
-                Some(FromServer::Event { .. }) | None => {}
-            }
-        }
     }
 
     /// Connects, however often it takes.
@@ -266,6 +248,31 @@ impl Dial {
             }
             sleep(jittered(pause)).await;
             pause = (pause * 2).min(longest);
+        }
+    }
+}
+
+/// Says hello, and hears what the server says to that.
+async fn hello(stream: &Stream, words: &[Secret]) -> io::Result<Value> {
+    let words: Vec<&[u8]> = words.iter().map(Secret::reveal).collect();
+    // A buffer that grows would leave the password behind.
+    let mut bytes = BytesMut::with_capacity(words.iter().map(|word| word.len() + 16).sum());
+    put_command(&words, &mut bytes);
+    let mut written = 0;
+    while written < bytes.len() {
+        stream.writable().await?;
+        written += would_block(stream.try_write(&bytes[written..]))?;
+    }
+    wipe(&mut bytes);
+    let mut heard = BytesMut::new();
+    loop {
+        stream.readable().await?;
+        if read(stream, &mut heard)? == Read::End {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match take_from_server(&mut heard, &WireLimits::default()).map_err(invalid)? {
+            Some(FromServer::Value(value)) => return Ok(value),
+            Some(FromServer::Event { .. }) | None => {}
         }
     }
 }
@@ -285,13 +292,13 @@ impl Login {
     }
 
     /// The user and the password, if there is one.
-    fn words(&self) -> Result<Option<[Vec<u8>; 2]>, ConnectError> {
+    fn words(&self) -> Result<Option<(&str, Secret)>, ConnectError> {
         let bad = |what| Err(ConnectError::BadOption { what });
         let password = match (&self.password, &self.password_file) {
-            (Some(password), _) => password.reveal().to_vec(),
-            (None, Some(path)) => match std::fs::read(path) {
+            (Some(password), _) => password.clone(),
+            (None, Some(path)) => match std::fs::read(path).map(Secret::new) {
                 // Editors end a file with the end of a line.
-                Ok(bytes) => bytes.trim_ascii_end().to_vec(),
+                Ok(text) => Secret::copy(text.reveal().trim_ascii_end()),
                 Err(why) => {
                     return bad(format!(
                         "the password can't be read from {}: {why}",
@@ -304,8 +311,7 @@ impl Login {
                 None => return Ok(None),
             },
         };
-        let user = self.user.as_deref().unwrap_or("default");
-        Ok(Some([user.as_bytes().to_vec(), password]))
+        Ok(Some((self.user.as_deref().unwrap_or("default"), password)))
     }
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use bytes::Bytes;
 use lockspan_tls::ClientFiles;
 use lockspan_wire::Secret;
 
@@ -202,13 +201,14 @@ fn read_login(text: &str) -> Result<Login, &'static str> {
         None => (text, None),
     };
     let user = Some(decoded(user)?).filter(|user| !user.is_empty());
-    let password = password.map(|password| Secret::new(Bytes::from(password)));
+    let password = password.map(|password| Secret::new(password.into_bytes()));
     Ok(Login { user, password, password_file: None })
 }
 
 /// `%40` is `@`.
 fn decoded(text: &str) -> Result<String, &'static str> {
-    let mut bytes = Vec::new();
+    // It may be a password: a vector that grows would leave it behind.
+    let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
         if byte != b'%' {
@@ -275,7 +275,7 @@ mod tests {
         let Target::Server(site) = Target::parse(url).unwrap() else { panic!("a server") };
         assert_eq!(site.address, Address::Tls("db1:7420".to_owned()));
         assert_eq!(site.login.user.as_deref(), Some("ann"));
-        assert_eq!(site.login.password.as_ref().unwrap().reveal(), "p@ss:%");
+        assert_eq!(site.login.password.as_ref().unwrap().reveal(), b"p@ss:%");
         let path = |text: &str| Some(PathBuf::from(text));
         let files = ClientFiles { ca: path("/a b.pem"), cert: path("c.pem"), key: path("k.pem") };
         assert_eq!(site.tls, files);

@@ -108,9 +108,19 @@ impl Server {
         }
         let has_room = opened.as_ref().is_none_or(|opened| opened.is_made);
         let operators = http::operators::Operators::of(users.as_ref(), &config.data, has_room)?;
+        if door.is_some() {
+            operators.log_how();
+        }
+        let public_key = public_key(&config)?;
+        if let Some(users) = &users {
+            users.work_in(tokio::runtime::Handle::current());
+            if let (Data::Dir(dir), true) = (&config.data, has_room) {
+                users.remember_in(dir, public_key.0);
+            }
+        }
         let remembered = if config.http.is_some() { HAPPENINGS / config.shards } else { 0 };
         let limits = config.protocol.clone();
-        let keys = (draw()?, public_key(&config)?);
+        let keys = (draw()?, public_key);
         let mut service = Service::new(limits, config.shards, keys, storage, remembered);
         if let Some(users) = &users {
             users.divide(&service.datatypes);

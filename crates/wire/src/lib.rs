@@ -26,6 +26,7 @@
 //! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
 //! | `reply`, `seen` | what they are answered |
 //! | `public` | what a session is called where others can see it |
+//! | `secret` | passwords, and how no copy of one is left in memory |
 //! | `attention` | when either end keeps looking for the next message |
 
 #![forbid(unsafe_code)]
@@ -41,17 +42,19 @@ mod limits;
 mod public;
 mod read;
 pub mod reply;
+mod secret;
 mod seen;
 mod tell;
 mod value;
 mod words;
 
 pub use attention::Attention;
-pub use command::{ClientCommand, Command, Events, Secret, Wait, take_command};
+pub use command::{ClientCommand, Command, Events, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};
 pub use handle::{LockGrant, LockHandle, LockId};
 pub use limits::{Protocol, WireLimits};
 pub use public::PublicId;
+pub use secret::{Secret, move_and_wipe, wipe};
 pub use tell::put_tell;
 pub use value::{Value, put_command, put_value};

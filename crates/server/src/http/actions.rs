@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, SET_COOKIE};
+use hyper::header::SET_COOKIE;
+use hyper::http::request::Parts;
 use lockspan_protocol::{Record, SessionId};
-use lockspan_wire::PublicId;
+use lockspan_wire::{PublicId, Secret};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
@@ -16,8 +17,10 @@ use super::content::{Content, json as answer};
 use super::guard::Refused;
 use super::login::{Login, shown as name};
 use super::shown;
+use super::wiped::Wiped;
 use crate::audit::AUDIT;
 use crate::service::Work;
+use crate::users::Ends;
 
 /// How long a record is asked for.
 const ASKED_FOR: Duration = Duration::from_secs(30);
@@ -40,21 +43,24 @@ pub(super) fn who(site: &Site, login: Option<&Login>) -> Value {
 /// `POST /api/...`.
 pub(super) async fn act(
     site: &Arc<Site>,
-    path: &str,
-    headers: &HeaderMap,
+    head: &Parts,
     said: &Value,
 ) -> Result<hyper::Response<Content>, Refused> {
+    let (path, headers) = (head.uri.path(), &head.headers);
     let word = |name: &str| {
         let why = || (StatusCode::BAD_REQUEST, format!("{name}: a text is missing"));
         said[name].as_str().ok_or_else(why)
     };
     match path {
         "/api/login" => {
-            let (cookie, login) = site.log_in(word("user")?, word("password")?).await?;
+            let ends = head.extensions.get::<Ends>().copied();
+            let password = Secret::copy(word("password")?.as_bytes());
+            let new = site.log_in(ends, word("user")?, &password).await?;
             // Who was logged in here is not any more.
             site.log_out(headers);
-            let value = json!({ "user": login.user, "csrf": login.csrf, "may_act": login.may_act });
-            Ok(with_cookie(&value, &cookie))
+            let Login { user, may_act, .. } = new.login;
+            let value = Wiped(json!({ "user": user, "csrf": *new.csrf, "may_act": may_act }));
+            Ok(with_cookie(&value, &new.cookie))
         }
         "/api/logout" => {
             // Only by the page's own script, as everything else; a login that is over is no matter.

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::content::{Content, json as as_json, refusal, sentence, text};
 use super::guard::{self, Refused};
 use super::places::{Answering, Place};
 use super::query::Query;
+use super::wiped::{Wiped, read_and_wipe};
 use super::{Site, actions, api, live, prometheus};
 
 /// The longest body of a request.
@@ -34,11 +34,16 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Content> {
     let is_api = request.uri().path().starts_with("/api/");
+    let is_login = request.uri().path() == "/api/login";
     let mut response = match route(site, place, request).await {
         Ok(response) => response,
         Err((status, why)) if is_api => refusal(status, &why),
         Err((status, why)) => sentence(status, &why),
     };
+    if is_login {
+        // The password is in the buffer of the connection, see `wiped`.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if response.status() == StatusCode::METHOD_NOT_ALLOWED {
         let methods = if is_api { "GET, HEAD, POST" } else { "GET, HEAD" };
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
@@ -63,7 +68,7 @@ async fn route(
         Method::POST if path.starts_with("/api/") => {
             let said = read(&head.headers, body).await?;
             place.asks();
-            return actions::act(site, path, &head.headers, &said).await;
+            return actions::act(site, &head, &said).await;
         }
         _ => return Err((StatusCode::METHOD_NOT_ALLOWED, "this can only be read".to_owned())),
     }
@@ -109,17 +114,18 @@ async fn route(
 }
 
 /// The JSON of a request. A form of another page can't be of this type without asking first.
-async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<Value, Refused> {
+async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<Wiped, Refused> {
     let kind = guard::one(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         let why = "the body is to be application/json".to_owned();
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    let body = tokio::time::timeout(super::PATIENCE, Limited::new(body, BODY).collect()).await;
+    let body = tokio::time::timeout(super::PATIENCE, read_and_wipe(body, BODY)).await;
     let late = |_| (StatusCode::REQUEST_TIMEOUT, "the body does not come".to_owned());
     let body = body
         .map_err(late)?
         .map_err(|why| (StatusCode::PAYLOAD_TOO_LARGE, format!("the body can't be read: {why}")))?;
-    serde_json::from_slice(&body.to_bytes())
+    serde_json::from_slice(&body)
+        .map(Wiped)
         .map_err(|why| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {why}")))
 }

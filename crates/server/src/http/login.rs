@@ -2,15 +2,20 @@
 //!
 //! Neither is enough alone. A browser sends the cookies of a host to all its ports, so a server of
 //! somebody else on this machine may get to see ours; the token is told once, to the page that
-//! logs in, and pages of other ports don't get at what it keeps.
+//! logs in, and pages of other ports don't get at what it keeps. Of both the server keeps hashes
+//! alone: what is in its memory logs nobody in.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use blake2::Blake2s256;
+use blake2::digest::Digest as _;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap};
+use lockspan_wire::Secret;
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
 
 use super::Site;
 use super::guard::{Refused, one};
@@ -18,6 +23,7 @@ use super::operators::Denied;
 use super::query::Query;
 use crate::audit::AUDIT;
 use crate::seldom::Seldom;
+use crate::users::Ends;
 
 /// How long a login lasts.
 pub(super) const LASTS: Duration = Duration::from_secs(3600);
@@ -25,20 +31,17 @@ pub(super) const LASTS: Duration = Duration::from_secs(3600);
 /// Logins at a time; the oldest goes.
 const MOST: usize = 64;
 
-/// Wrong passwords that are heard within a time, from whomever.
-const ATTEMPTS: usize = 10;
-const WITHIN: Duration = Duration::from_secs(60);
-
 /// Where the page puts its token.
 pub(super) const CSRF: &str = "x-lockspan-csrf";
 
 /// The logins that there are.
 #[derive(Debug, Default)]
 pub(super) struct Logins {
-    known: Mutex<HashMap<String, Login>>,
-    failed: Mutex<VecDeque<Instant>>,
-    /// Lines of the log that others can cause.
+    /// By the hashes of their cookies.
+    known: Mutex<HashMap<Hash, Login>>,
+    /// Logins that were refused, for the log.
     refused: Seldom,
+    /// Requests that a login does not allow, for the log.
     not_allowed: Seldom,
 }
 
@@ -46,10 +49,26 @@ pub(super) struct Logins {
 #[derive(Clone)]
 pub(super) struct Login {
     pub(super) user: String,
-    pub(super) csrf: String,
     pub(super) may_act: bool,
-    id: String,
+    id: Hash,
+    csrf: Hash,
     until: Instant,
+}
+
+/// What stands for a cookie or a token, which have 256 random bits.
+type Hash = [u8; 32];
+
+fn hash(text: &[u8]) -> Hash {
+    Blake2s256::digest(text).into()
+}
+
+/// A new one, with what its browser is told once.
+#[derive(Debug)]
+pub(super) struct NewLogin {
+    pub(super) login: Login,
+    /// The header that sets the cookie.
+    pub(super) cookie: Zeroizing<String>,
+    pub(super) csrf: Zeroizing<String>,
 }
 
 impl std::fmt::Debug for Login {
@@ -60,7 +79,7 @@ impl std::fmt::Debug for Login {
 
 impl Login {
     fn has_token(&self, token: &[u8]) -> bool {
-        token.ct_eq(self.csrf.as_bytes()).into()
+        hash(token).ct_eq(&self.csrf).into()
     }
 }
 
@@ -70,22 +89,16 @@ impl Site {
         format!("lockspan-{}", self.at.port())
     }
 
-    /// Checks a password: the cookie to set, and the login.
+    /// Checks a password.
     pub(super) async fn log_in(
         &self,
+        ends: Option<Ends>,
         user: &str,
-        password: &str,
-    ) -> Result<(String, Login), Refused> {
+        password: &Secret,
+    ) -> Result<NewLogin, Refused> {
         self.check_audit()?;
-        let counts = self.operators.needs_counting();
-        if counts {
-            self.logins.check_attempts()?;
-        }
-        let checked = self.operators.check(self.at.ip(), user, password).await;
+        let checked = self.operators.check(ends, user, password).await;
         let rights = checked.map_err(|Denied(why)| {
-            if counts {
-                crate::lock(&self.logins.failed).push_back(Instant::now());
-            }
             if let Some(more) = self.logins.refused.may_log(Instant::now()) {
                 tracing::warn!(target: AUDIT, "audit: a login on the page was refused{more}");
             }
@@ -93,21 +106,28 @@ impl Site {
         })?;
         let (id, csrf) = (draw()?, draw()?);
         let until = Instant::now() + LASTS;
-        let login = Login { user: user.to_owned(), csrf, may_act: rights.act, id, until };
+        let (name, age) = (self.cookie_name(), LASTS.as_secs());
+        let rest = format!("; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}");
+        // A text that grows would leave its old content behind.
+        let mut cookie = String::with_capacity(name.len() + 1 + id.len() + rest.len());
+        [&name, "=", &id, &rest].into_iter().for_each(|part| cookie.push_str(part));
+        let login = Login {
+            user: user.to_owned(),
+            may_act: rights.act,
+            id: hash(id.as_bytes()),
+            csrf: hash(csrf.as_bytes()),
+            until,
+        };
         let mut known = crate::lock(&self.logins.known);
         known.retain(|_, login| login.until > Instant::now());
         if known.len() >= MOST
-            && let Some(oldest) = known.iter().min_by_key(|(_, login)| login.until)
+            && let Some((&oldest, _)) = known.iter().min_by_key(|(_, login)| login.until)
         {
-            let oldest = oldest.0.clone();
             known.remove(&oldest);
         }
-        known.insert(login.id.clone(), login.clone());
+        known.insert(login.id, login.clone());
         tracing::info!(target: AUDIT, user = %shown(user), "audit: logged in on the page");
-        let (name, age) = (self.cookie_name(), LASTS.as_secs());
-        let cookie =
-            format!("{name}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}", login.id);
-        Ok((cookie, login))
+        Ok(NewLogin { login, cookie: cookie.into(), csrf })
     }
 
     /// The login of a request: the token is in a header, or in the address, since a browser lets
@@ -183,26 +203,15 @@ impl Site {
         Ok(login)
     }
 
-    fn cookie(&self, headers: &HeaderMap) -> Option<String> {
+    /// The hash of the cookie.
+    fn cookie(&self, headers: &HeaderMap) -> Option<Hash> {
         let name = self.cookie_name();
         let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs = all.flat_map(|value| value.split(';'));
         pairs.find_map(|pair| {
             let (known, value) = pair.trim().split_once('=')?;
-            (known == name).then(|| value.to_owned())
+            (known == name).then(|| hash(value.as_bytes()))
         })
-    }
-}
-
-impl Logins {
-    fn check_attempts(&self) -> Result<(), Refused> {
-        let mut failed = crate::lock(&self.failed);
-        while failed.pop_front_if(|at| at.elapsed() > WITHIN).is_some() {}
-        if failed.len() < ATTEMPTS {
-            return Ok(());
-        }
-        let why = "too many wrong passwords; try again in a minute".to_owned();
-        Err((StatusCode::TOO_MANY_REQUESTS, why))
     }
 }
 
@@ -211,9 +220,12 @@ pub(super) fn shown(name: &str) -> String {
     name.escape_debug().take(64).collect()
 }
 
-fn draw() -> Result<String, Refused> {
-    let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
+fn draw() -> Result<Zeroizing<String>, Refused> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *bytes)
         .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
+    Ok(text)
 }

@@ -35,6 +35,7 @@ mod pulse;
 mod query;
 mod samples;
 mod shown;
+mod wiped;
 
 use std::convert::Infallible;
 use std::io;
@@ -42,9 +43,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -53,6 +57,7 @@ use crate::error::StartError;
 use crate::net::Shared;
 use crate::own_runtime::OwnRuntime;
 use crate::seldom::Seldom;
+use crate::users::Ends;
 use live::Streams;
 use login::Logins;
 use metrics::Cached;
@@ -188,8 +193,10 @@ async fn let_in(site: Arc<Site>, listener: TcpListener) {
 }
 
 async fn serve(site: Arc<Site>, stream: TcpStream, place: Arc<Place>) {
-    let service = service_fn(move |request| {
+    let ends = Ends::of(&stream);
+    let service = service_fn(move |mut request: Request<Incoming>| {
         let (site, place) = (Arc::clone(&site), Arc::clone(&place));
+        ends.map(|ends| request.extensions_mut().insert(ends));
         async move {
             // Others have a turn between two answers, however many requests were sent ahead.
             tokio::task::yield_now().await;
@@ -201,8 +208,10 @@ async fn serve(site: Arc<Site>, stream: TcpStream, place: Arc<Place>) {
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD)
         .serve_connection(TokioIo::new(Patient::new(stream, STUCK)), service);
-    // A browser may go in the middle of something; that is no error.
-    let _ = connection.await;
+    if let Some(stream) = wiped::serve_and_wipe(connection).await {
+        // A browser that has gone needs no goodbye.
+        let _ = stream.into_inner().shutdown().await;
+    }
 }
 
 impl Site {

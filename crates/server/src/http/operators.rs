@@ -3,17 +3,18 @@
 use std::fmt::{self, Debug};
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockspan_wire::Secret;
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
 
 use crate::config::Data;
 use crate::error::StartError;
 use crate::private;
-use crate::users::{Place, Users, Verb};
+use crate::users::{Ends, Place, Users, Verb};
 
 /// What a login gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +57,27 @@ impl Operators {
         })
     }
 
-    /// Which rights this password gives this user, who comes from there.
+    /// Which rights this password gives this user, at the other end of this connection.
     pub(crate) async fn check(
         &self,
-        from: IpAddr,
+        ends: Option<Ends>,
         user: &str,
-        password: &str,
+        password: &Secret,
     ) -> Result<Rights, Denied> {
         match self {
-            Self::Secret(file) => file.check(user, password),
+            Self::Secret(file) => {
+                let checked = file.check(user, password);
+                // What others guess makes no difference to the operator: each waits alone.
+                if checked.is_err() {
+                    tokio::time::sleep(WRONG).await;
+                }
+                checked
+            }
             Self::Nobody => Err(Denied(NOBODY.to_owned())),
             Self::Users(users) => {
-                let secret = Secret::new(password.to_owned().into());
-                let known = users.check(Place::Ip(from), user, &secret, || false).await;
+                let from = ends.map_or(Place::Unix(None), |ends| Place::Ip(ends.peer.ip()));
+                let place = users.place_of(from, ends).await;
+                let known = users.check(place, user, password).await;
                 let known = known.map_err(|why| Denied(why.to_string()))?;
                 if !known.may_everywhere(Verb::Inspect) {
                     let why = "this user may not inspect every record, which the page shows";
@@ -84,17 +93,21 @@ impl Operators {
         matches!(self, Self::Users(_))
     }
 
-    /// Whether wrong passwords are to be counted here; users have counts of their own.
-    pub(crate) fn needs_counting(&self) -> bool {
-        !matches!(self, Self::Users(_))
+    /// Tells whoever reads the log what one needs to log in on the page.
+    pub(crate) fn log_how(&self) {
+        if let Self::Secret(file) = self {
+            let path = file.path.display();
+            tracing::info!("on the page user {OPERATOR:?} logs in with the password in {path}");
+        }
     }
 
-    /// Whether a login can succeed at all, and what one needs for it.
+    /// Whether a login can succeed at all, and what one needs for it. Everybody on the machine may
+    /// ask that, so it does not tell where the file is: the log does.
     pub(crate) fn how(&self) -> Result<String, String> {
         match self {
-            Self::Secret(file) => {
-                Ok(format!("user {OPERATOR:?}; its password is in {}", file.path.display()))
-            }
+            Self::Secret(_) => Ok(format!(
+                "user {OPERATOR:?}; its password is the file {FILE} in the server's data directory"
+            )),
             Self::Nobody => Err(NOBODY.to_owned()),
             Self::Users(_) => Ok("a user who may inspect every record".to_owned()),
         }
@@ -104,11 +117,15 @@ impl Operators {
 /// There are no users: who can read a file in the data directory may act.
 pub(crate) struct SecretFile {
     path: PathBuf,
-    secret: String,
+    secret: Secret,
 }
 
 /// The user that goes with it.
 const OPERATOR: &str = "operator";
+
+/// When a wrong secret is answered. It has 192 random bits, so nobody has to be slowed down for
+/// its sake; this keeps a program that repeats a wrong one from doing so without a pause.
+const WRONG: Duration = Duration::from_secs(1);
 
 /// Its file.
 const FILE: &str = "operator.secret";
@@ -125,7 +142,7 @@ impl SecretFile {
         let path = dir.join(FILE);
         let bad = |why| StartError::Data { path: path.clone(), why };
         let secret = match private::read_secret(&path) {
-            Ok(Ok(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
+            Ok(Ok(text)) => Secret::copy(Zeroizing::new(text).trim_ascii()),
             Ok(Err(why)) => {
                 tracing::warn!("{}: {why}; a new secret is made", path.display());
                 make(&path).map_err(bad)?
@@ -133,15 +150,15 @@ impl SecretFile {
             Err(why) if why.kind() == io::ErrorKind::NotFound => make(&path).map_err(bad)?,
             Err(why) => return Err(bad(why)),
         };
-        if secret.len() < 16 {
+        if secret.reveal().len() < 16 {
             let why = "it has less than 16 characters; delete it, and the next start makes one";
             return Err(bad(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
         Ok(Self { path, secret })
     }
 
-    fn check(&self, user: &str, password: &str) -> Result<Rights, Denied> {
-        let same = self.secret.as_bytes().ct_eq(password.as_bytes());
+    fn check(&self, user: &str, password: &Secret) -> Result<Rights, Denied> {
+        let same = self.secret.reveal().ct_eq(password.reveal());
         if user == OPERATOR && bool::from(same) {
             return Ok(Rights { act: true });
         }
@@ -149,14 +166,19 @@ impl SecretFile {
     }
 }
 
-fn make(path: &Path) -> io::Result<String> {
-    let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+fn make(path: &Path) -> io::Result<Secret> {
+    let mut bytes = Zeroizing::new([0; 24]);
+    getrandom::fill(&mut *bytes).map_err(io::Error::other)?;
+    let mut text = Zeroizing::new(Vec::with_capacity(2 * bytes.len() + 1));
+    for byte in bytes.iter() {
+        write!(text, "{byte:02x}")?;
+    }
+    let secret = Secret::copy(&text);
+    text.push(b'\n');
     // Under another name first: half a secret would be refused at every later start.
     let new = path.with_extension("secret.new");
     let mut file = private::create(&new)?;
-    writeln!(file, "{secret}")?;
+    file.write_all(&text)?;
     file.sync_all()?;
     fs::rename(&new, path)?;
     Ok(secret)
@@ -179,15 +201,19 @@ mod tests {
         let first = SecretFile::open(dir.path()).unwrap();
         let path = dir.path().join(FILE);
         assert_eq!(mode(&path), 0o600);
-        assert_eq!(SecretFile::open(dir.path()).unwrap().secret, first.secret);
+        let again = SecretFile::open(dir.path()).unwrap();
+        assert_eq!(again.secret, first.secret);
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!((text.trim().as_bytes(), text.len()), (first.secret.reveal(), 49));
         assert_eq!(first.check(OPERATOR, &first.secret), Ok(Rights { act: true }));
-        let longer = format!("{}0", first.secret);
+        let longer = format!("{}0", text.trim());
         for (user, password) in
-            [("root", &*first.secret), (OPERATOR, ""), (OPERATOR, "wrong"), (OPERATOR, &longer)]
+            [("root", text.trim()), (OPERATOR, ""), (OPERATOR, "wrong"), (OPERATOR, &longer)]
         {
-            assert!(first.check(user, password).is_err(), "{user} {password}");
+            let password = Secret::copy(password.as_bytes());
+            assert!(first.check(user, &password).is_err(), "{user} {password:?}");
         }
-        assert!(!format!("{first:?}").contains(&first.secret));
+        assert!(!format!("{first:?}").contains(text.trim()));
         fs::write(&path, "short\n").unwrap();
         let why = SecretFile::open(dir.path()).unwrap_err().to_string();
         assert!(why.contains("less than 16 characters"), "{why}");
@@ -216,6 +242,6 @@ mod tests {
         fs::remove_file(&path).unwrap();
         symlink(&elsewhere, dir.path().join("operator.secret.new")).unwrap();
         assert_ne!(secret(), before);
-        assert_eq!(fs::read_to_string(&elsewhere).unwrap().trim(), before);
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap().trim().as_bytes(), before.reveal());
     }
 }

@@ -20,7 +20,10 @@ use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
 use lockspan_protocol::{SessionId, Tick, ToServer};
-use lockspan_wire::{Command, CommandError, ErrorCode, Protocol, Value, WireLimits, take_command};
+use lockspan_wire::{
+    Command, CommandError, ErrorCode, Protocol, Value, WireLimits, move_and_wipe, take_command,
+    wipe,
+};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -117,6 +120,9 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
     };
     let mut buf = BytesMut::with_capacity(READ);
     connection.converse(&mut buf).await;
+    if connection.access.is_nobody() {
+        wipe(&mut buf);
+    }
     if connection.quits {
         Box::pin(connection.answer_rest()).await;
     }
@@ -192,7 +198,7 @@ async fn sent(outbox: &Outbox) {
 impl Connection {
     /// Nobody has logged in, and the time for that is over. Whoever keeps us busy does not have
     /// more of it.
-    fn is_late(&self) -> bool {
+    pub(super) fn is_late(&self) -> bool {
         self.access.is_nobody() && Instant::now() >= self.login_by
     }
 
@@ -224,7 +230,12 @@ impl Connection {
                 // A long command has made it grow.
                 *buf = BytesMut::new();
             }
-            buf.reserve(READ);
+            if self.access.is_nobody() {
+                // Half of a password may have come.
+                move_and_wipe(buf, READ);
+            } else {
+                buf.reserve(READ);
+            }
             match stream.try_read_some(buf, READ) {
                 Ok(0) => return,
                 Ok(count) => {

@@ -1,9 +1,10 @@
 //! How a connection becomes somebody's: `AUTH`, and `HELLO` with `AUTH`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use lockspan_tls::Stream;
 use lockspan_wire::{CommandError, ErrorCode, Protocol, Secret, Value};
 
 use super::access::{Access, Known};
@@ -12,7 +13,7 @@ use super::commands::Reply;
 use super::connection::Connection;
 use crate::service::Work;
 use crate::turn::Turn;
-use crate::users::{Refused, User, Verb};
+use crate::users::{Ends, Place, Refused, User, Users, Verb};
 
 /// A login that is not decided yet.
 #[derive(Debug)]
@@ -23,16 +24,29 @@ pub(super) struct Login {
     pub(super) hello: Option<(Option<Protocol>, Option<Bytes>)>,
 }
 
+/// How often it is looked whether a client that waits for the answer to its login is still there.
+const GLANCE: Duration = Duration::from_millis(250);
+
 impl Connection {
-    /// Decides a login, and answers it. Other connections go on meanwhile.
+    /// Decides a login, and answers it. Other connections go on meanwhile. A client that goes away,
+    /// or whose time to log in is over, leaves its place to others.
     pub(super) async fn log_in(&mut self, login: Login, turn: &mut Turn<'_>) {
         let Login { user, password, hello } = login;
         let Some(users) = self.shared.users.clone() else { return };
         // A name that is no text is nobody's; it is compared like all others.
         let name = str::from_utf8(&user).unwrap_or_default();
-        let is_gone = || self.outbox.stream().is_gone();
-        let checked = users.check(self.peer.place, name, &password, is_gone);
-        let reply = match turn.wait_for(checked).await {
+        let checked = async {
+            let place = self.place(&users).await;
+            users.check(place, name, &password).await
+        };
+        let checked = async {
+            tokio::select! {
+                checked = checked => Some(checked),
+                () = self.gone() => None,
+            }
+        };
+        let Some(checked) = turn.wait_for(checked).await else { return };
+        let reply = match checked {
             Ok(user) => match (self.become_user(user, turn).await, hello) {
                 (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
                 (Ok(()), None) => Ok(Value::OK),
@@ -48,6 +62,31 @@ impl Connection {
         let value = reply.unwrap_or_else(Value::from);
         self.outbox.reply(&value, &mut work.dirty);
         work.dirty.flush();
+    }
+
+    /// Where the client is, as logins count it.
+    async fn place(&self, users: &Users) -> Place {
+        if let Some(place) = self.peer.counted_as.get() {
+            return *place;
+        }
+        let ends = match self.outbox.stream() {
+            Stream::Tcp(stream) => Ends::of(stream),
+            Stream::Tls(stream) => Ends::of(stream.socket()),
+            Stream::Unix(_) => None,
+        };
+        let place = users.place_of(self.peer.place, ends).await;
+        *self.peer.counted_as.get_or_init(|| place)
+    }
+
+    /// Until nobody waits for an answer any more.
+    async fn gone(&self) {
+        let is_gone = || {
+            let outbox = &self.outbox;
+            outbox.closed().is_some() || outbox.stream().is_gone() || self.is_late()
+        };
+        while !is_gone() {
+            tokio::time::sleep(GLANCE).await;
+        }
     }
 
     async fn become_user(&mut self, user: Arc<User>, turn: &mut Turn<'_>) -> Result<(), TooMany> {
@@ -81,7 +120,7 @@ impl Connection {
 fn refusal(why: Refused) -> Reply {
     let code = match why {
         Refused::Wrong => ErrorCode::WrongPass,
-        Refused::TooMany { .. } | Refused::Busy => ErrorCode::Limit,
+        Refused::TryAgain => ErrorCode::Limit,
     };
     Err(CommandError::new(code, why.to_string()))
 }

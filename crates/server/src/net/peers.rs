@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
 use lockspan_wire::Protocol;
@@ -18,6 +18,8 @@ pub(crate) struct Peer {
     /// Where it comes from.
     from: String,
     pub(crate) place: Place,
+    /// The same as logins count it, since there was one.
+    pub(crate) counted_as: OnceLock<Place>,
     since: Instant,
     about: Mutex<About>,
 }
@@ -80,8 +82,14 @@ impl Peers {
     pub(crate) fn add(&self, outbox: Arc<Outbox>, (from, place): (String, Place)) -> Arc<Peer> {
         let mut all = crate::lock(&self.all);
         let id = outbox.id;
-        let peer = Peer { outbox, from, place, since: Instant::now(), about: Mutex::default() };
-        let peer = Arc::new(peer);
+        let peer = Arc::new(Peer {
+            outbox,
+            from,
+            place,
+            counted_as: OnceLock::new(),
+            since: Instant::now(),
+            about: Mutex::default(),
+        });
         all.insert(id, Arc::clone(&peer));
         peer
     }

@@ -19,7 +19,7 @@ impl Users {
 
 /// The rules of all users, each once, a narrower one before a wider one.
 fn in_order(users: &Users) -> Vec<Pattern> {
-    let rules = users.all.values().flat_map(|entry| entry.user.rules.locked());
+    let rules = users.all.iter().flat_map(|entry| entry.user.rules.locked());
     let mut rules: Vec<_> = rules.cloned().collect();
     // Whole names, then beginnings, long ones first.
     rules.sort_by(|a, b| match (a, b) {

@@ -7,6 +7,8 @@ use blake2::Blake2bMac512;
 use blake2::digest::Mac as _;
 use subtle::ConstantTimeEq as _;
 
+use super::hash::then_wipe_stack;
+
 /// The price of a hash: KiB of memory, passes, lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Cost {
@@ -43,26 +45,33 @@ pub(super) struct Key([u8; 64]);
 
 impl Key {
     pub(super) fn draw() -> Self {
-        let mut key = [0; 64];
-        getrandom::fill(&mut key).expect("the system has random numbers");
-        Self(key)
+        Self(super::drawn())
     }
 
     /// The tag of a user's password.
     pub(super) fn tag(&self, name: &str, password: &[u8]) -> Tag {
-        let mut mac = Blake2bMac512::new(&self.0.into());
-        mac.update(&name.len().to_be_bytes());
-        mac.update(name.as_bytes());
-        mac.update(password);
-        Tag(mac.finalize().into_bytes().into())
+        then_wipe_stack(|| {
+            let mut mac = Blake2bMac512::new(&self.0.into());
+            mac.update(&name.len().to_be_bytes());
+            mac.update(name.as_bytes());
+            mac.update(password);
+            Tag(mac.finalize().into_bytes().into())
+        })
     }
 }
 
 /// What stands for a password. Two are compared in the same time wherever they differ.
+#[derive(Clone)]
 pub(super) struct Tag([u8; 64]);
 
 impl PartialEq for Tag {
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tag")
     }
 }

@@ -1,17 +1,40 @@
-//! Users, what they may, and how long it takes to find out.
+//! Users, what they may, and how long it takes to find out. Time is held, and goes on when nobody
+//! has anything to do but to wait.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
 
+use argon2::password_hash::SaltString;
+use argon2::{Argon2, PasswordHasher as _};
+use lockspan_wire::Secret;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::hash::{PASSWORD, System};
+use super::queue::HOLD;
 use super::*;
 
-const HERE: Place = Place::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+const HERE: Place = Place::Ip(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
+const AWAY: Place = Place::Ip(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)));
 
-fn secret(text: &str) -> Secret {
-    Secret::new(text.to_owned().into())
+async fn check_at(
+    users: &Arc<Users>,
+    place: Place,
+    name: &str,
+    password: &str,
+) -> Result<Arc<User>, Refused> {
+    users.check(place, name, &Secret::copy(password.as_bytes())).await
 }
 
 async fn check(users: &Arc<Users>, name: &str, password: &str) -> Result<Arc<User>, Refused> {
-    users.check(HERE, name, &secret(password), || false).await
+    check_at(users, HERE, name, password).await
+}
+
+/// Uses up what is free here, and lets time go on until that is answered.
+async fn use_up_free(users: &Arc<Users>) {
+    for _ in 0..4 {
+        check(users, "mallory", "guess").await.expect_err("nobody");
+    }
 }
 
 /// The cheapest hash that the algorithm has: these tests are about what comes of it.
@@ -31,94 +54,181 @@ fn some() -> Arc<Users> {
     Arc::new(Users::parse(&text).expect("a good file"))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_user_is_who_knows_the_password() {
     let users = some();
     let ann = check(&users, "ann", "apple").await.expect("it is ann");
     assert_eq!(&**ann.name(), "ann");
-    for (name, password) in [("ann", "banana"), ("ann", ""), ("", ""), ("carol", "apple")] {
+    let long = "x".repeat(PASSWORD + 1);
+    for (name, password) in [("ann", "banana"), ("ann", &*long), ("", ""), ("carol", "apple")] {
         let refused = check(&users, name, password).await;
         assert_eq!(refused.expect_err(name), Refused::Wrong, "{name}");
     }
-    let long = "x".repeat(PASSWORD + 1);
-    let refused = check(&users, "ann", &long).await;
-    assert_eq!(refused.expect_err("too long"), Refused::Wrong);
-}
-
-#[tokio::test]
-async fn guesses_are_slowed_down_however_many_come_at_once() {
-    let users = some();
-    let guess = |number: u32| {
-        let users = Arc::clone(&users);
-        tokio::spawn(async move {
-            check(&users, "ann", &number.to_string()).await.expect_err("a guess")
-        })
-    };
-    let guesses: Vec<_> = (0..50).map(guess).collect();
-    let mut looked_at = 0;
-    for guess in guesses {
-        looked_at += u32::from(guess.await.expect("it ends") == Refused::Wrong);
+    for (name, password) in [("ann", "banana"), ("ann", &*long), ("", ""), ("carol", "apple")] {
+        let refused = check(&users, name, password).await;
+        assert_eq!(refused.expect_err(name), Refused::TryAgain, "{name}");
     }
-    // Those that are compared at the same time don't know of each other.
-    assert!((4..=8).contains(&looked_at), "{looked_at} of 50 were looked at");
-    let right = check(&users, "ann", "apple").await;
-    assert!(matches!(right, Err(Refused::TooMany { .. })), "{right:?}");
-    check(&users, "bob", "banana").await.expect("another user is let in");
+    check(&users, "ann", "apple").await.expect("it is still ann");
 }
 
-/// Nobody has a turn to spare, as after a restart with many nodes.
-#[tokio::test]
-async fn who_has_shown_the_password_needs_no_turn() {
+/// However many connections guess at her name, from where she is.
+#[tokio::test(start_paused = true)]
+async fn service_f88_a_user_gets_in_while_others_guess_at_that_name() {
+    for has_been_in in [true, false] {
+        for guessers in [1, 10, 40] {
+            let users = some();
+            if has_been_in {
+                check_at(&users, AWAY, "ann", "apple").await.expect("it is ann");
+            }
+            let mut all = JoinSet::new();
+            for number in 0..guessers {
+                let users = Arc::clone(&users);
+                all.spawn(async move {
+                    loop {
+                        check(&users, "ann", &format!("guess {number}")).await.expect_err("wrong");
+                    }
+                });
+            }
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            for _ in 0..3 {
+                let began = Instant::now();
+                let ann = check(&users, "ann", "apple").await;
+                let took = began.elapsed();
+                ann.unwrap_or_else(|why| panic!("{why} after {took:?}, {guessers} guessers"));
+                assert!(took <= HOLD, "{took:?} with {guessers} guessers");
+                let began = Instant::now();
+                check(&users, "bob", "banana").await.expect("a neighbour");
+                assert!(began.elapsed() <= Duration::from_millis(400), "{:?}", began.elapsed());
+            }
+            drop(all);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn four_guesses_are_answered_at_once_and_all_others_late() {
+    let users = some();
+    let mut guesses = JoinSet::new();
+    for number in 0..50 {
+        let users = Arc::clone(&users);
+        guesses.spawn(async move {
+            let began = Instant::now();
+            let why = check(&users, "ann", &number.to_string()).await.expect_err("a guess");
+            (why, began.elapsed())
+        });
+    }
+    let all = guesses.join_all().await;
+    let wrong = all.iter().filter(|(why, took)| *why == Refused::Wrong && took.is_zero());
+    assert_eq!(wrong.count(), 4, "{all:?}");
+    let late = all.iter().filter(|(why, took)| *why == Refused::TryAgain && is_hold(*took));
+    assert_eq!(late.count(), 46, "{all:?}");
+}
+
+/// Timers have a grain of a millisecond.
+fn is_hold(took: Duration) -> bool {
+    (HOLD..HOLD + Duration::from_millis(5)).contains(&took)
+}
+
+/// No hash can be had, as after a restart with many nodes.
+#[tokio::test(start_paused = true)]
+async fn service_f96_who_has_shown_the_password_needs_no_hash() {
     let users = some();
     check(&users, "ann", "apple").await.expect("it is ann");
-    let turns = users.turns.available_permits() as u32;
-    let _busy = users.turns.acquire_many(turns).await.expect("all turns");
-    for _ in 0..400 {
-        check(&users, "ann", "apple").await.expect("it is ann again");
+    let hashes = users.hashes.available_permits() as u32;
+    let _busy = users.hashes.acquire_many(hashes).await.expect("all of them");
+    for place in [HERE, AWAY] {
+        for _ in 0..400 {
+            check_at(&users, place, "ann", "apple").await.expect("it is ann again");
+        }
     }
-    // Another password is not that one, for her or for others.
-    let names = ["bob", "ann", "ann", "ann", "ann", "carol", "carol", "carol", "carol"];
-    let tries = names.map(|name| {
-        let users = Arc::clone(&users);
-        tokio::spawn(async move { check(&users, name, "banana").await.expect_err(name) })
-    });
-    for one in tries {
-        assert_eq!(one.await.expect("it ends"), Refused::Busy);
+    // A first login does not wait for those hashes for ever.
+    check(&users, "bob", "banana").await.expect("it is bob");
+    // Another password is not hers.
+    assert_eq!(check(&users, "ann", "banana").await.expect_err("wrong"), Refused::TryAgain);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_away_leaves_nothing_behind() {
+    let users = some();
+    use_up_free(&users).await;
+    for _ in 0..100 {
+        let gone = tokio::time::timeout(Duration::from_secs(1), check(&users, "ann", "pear"));
+        gone.await.expect_err("it is answered later");
     }
-    for name in ["ann", "carol"] {
-        let last = check(&users, name, "pear").await.expect_err(name);
-        assert!(matches!(last, Refused::TooMany { .. }), "who gives up has tried: {last:?}");
+    let began = Instant::now();
+    check(&users, "ann", "apple").await.expect("nobody is in her way");
+    assert!(began.elapsed() <= Duration::from_secs(6), "{:?}", began.elapsed());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let state = crate::lock(&users.state);
+    assert!(!state.queue.is_to_be_drawn() && state.waits_for_turns() == 0);
+}
+
+/// Each name is tried as often as every other, while the line is full and after it: what each of
+/// them hears, and when, is the same.
+#[tokio::test(start_paused = true)]
+async fn service_f92_nothing_tells_which_users_exist() {
+    for is_busy in [false, true] {
+        for has_been_in in [false, true] {
+            let users = some();
+            if has_been_in {
+                check(&users, "ann", "apple").await.expect("it is ann");
+            }
+            let hashes = users.hashes.available_permits() as u32;
+            let busy = match is_busy {
+                true => Some(users.hashes.acquire_many(hashes).await.expect("all of them")),
+                false => None,
+            };
+            // Those who fill the line, and the queue, come from elsewhere too.
+            let mut flood = JoinSet::new();
+            for number in 0..420_u32 {
+                let (users, place) = (Arc::clone(&users), Place::Unix(Some(number / 8)));
+                flood.spawn(async move { drop(check_at(&users, place, "eve", "x").await) });
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let mut heard = Vec::new();
+            for name in ["ann", "carol", "bob", "dave"] {
+                // From an address that nobody has used, and then from one that all have.
+                let fresh = Place::Ip([10, 7, name.as_bytes()[0], 1].into());
+                let mut words = Vec::new();
+                for number in 0..12 {
+                    let place = if number < 6 { fresh } else { HERE };
+                    let began = Instant::now();
+                    let why = check_at(&users, place, name, "pear").await.expect_err(name);
+                    let millis = began.elapsed().as_millis() as u64;
+                    words.push((why, millis / 10));
+                }
+                heard.push(words);
+            }
+            assert!(heard.iter().all(|words| words[..6] == heard[0][..6]), "{heard:?}");
+            // What is free here is free for the first name only.
+            assert!(heard.iter().all(|words| words[10..] == heard[0][10..]), "{heard:?}");
+            drop((busy, flood));
+        }
     }
 }
 
-#[tokio::test]
-async fn who_is_gone_when_their_turn_comes_is_not_compared() {
-    let users = some();
-    let turns = users.turns.available_permits() as u32;
-    let busy = Arc::clone(&users.turns).acquire_many_owned(turns).await.expect("all turns");
-    let gone = secret("apple");
-    let (gone, ()) = tokio::join!(users.check(HERE, "ann", &gone, || true), async {
-        assert_eq!(users.line.load(Ordering::Relaxed), 1, "it stands in line");
-        drop(busy);
-    });
-    assert_eq!(gone.expect_err("nobody hears it"), Refused::Busy);
-    assert!(users.all["ann"].tag.get().is_none());
-}
-
-/// Who has been here gets in during a pause of the place; a wrong password is told nothing.
-#[tokio::test]
-async fn in_a_pause_of_the_place_only_the_right_password_is_answered() {
-    let users = some();
-    check(&users, "ann", "apple").await.expect("it is ann");
-    for name in 0..20 {
-        crate::lock(&users.attempts).failed(Instant::now(), HERE, &name.to_string());
+#[tokio::test(start_paused = true)]
+async fn service_f89_a_restart_knows_from_where_users_have_logged_in() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let first = some();
+    first.remember_in(dir.path(), [1; 32]);
+    check(&first, "ann", "apple").await.expect("it is ann");
+    check_at(&first, AWAY, "bob", "banana").await.expect("it is bob");
+    check_at(&first, AWAY, "ann", "pear").await.expect_err("it is not ann");
+    // The file is written by a thread of its own.
+    let path = dir.path().join("lockspan.logins");
+    for _ in 0..1000 {
+        if std::fs::metadata(&path).is_ok_and(|file| file.len() == 32) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        std::thread::sleep(Duration::from_millis(1));
     }
-    for name in ["ann", "bob", "carol"] {
-        let refused = check(&users, name, "pear").await.expect_err(name);
-        assert!(matches!(refused, Refused::TooMany { .. }), "{name}: {refused:?}");
-    }
-    check(&users, "ann", "apple").await.expect("she has been here");
-    check(&users, "bob", "banana").await.expect_err("he has not");
+    let second = some();
+    second.remember_in(dir.path(), [1; 32]);
+    let state = crate::lock(&second.state);
+    let known = |name: &str| [HERE, AWAY].map(|at| state.known.has(second.by_name[name], at));
+    assert_eq!((known("ann"), known("bob")), ([true, false], [false, true]));
 }
 
 /// A name that nobody has costs what any wrong password costs, whatever its user's hash is.
@@ -130,7 +240,7 @@ fn there_is_a_decoy_of_each_price() {
          [users.carol]\npassword = {dear:?}\n"
     );
     let users = Users::parse(&text).expect("good");
-    let mut prices: Vec<_> = users.decoys.keys().map(ToString::to_string).collect();
+    let mut prices: Vec<_> = users.decoys.costs().map(ToString::to_string).collect();
     prices.sort();
     assert_eq!(prices, ["m=19456,t=2,p=1", "m=8,t=1,p=1"]);
 }
@@ -138,7 +248,7 @@ fn there_is_a_decoy_of_each_price() {
 #[test]
 fn verbs_are_allowed_by_datatype() {
     let users = some();
-    let (ann, bob) = (&users.all["ann"].user, &users.all["bob"].user);
+    let (ann, bob) = (&users.all[0].user, &users.all[1].user);
     let may = |user: &User, verb, datatypes: [&str; 3]| {
         datatypes.map(|datatype| user.may(verb, datatype.as_bytes()))
     };
@@ -152,7 +262,7 @@ fn verbs_are_allowed_by_datatype() {
     assert!(bob.may_everywhere(Verb::Inspect) && !bob.may_everywhere(Verb::Admin));
     let only_write = format!("[users.a]\npassword = {:?}\nwrite = [\"x\"]", cheap("a"));
     let users = Users::parse(&only_write).expect("good");
-    assert!(users.all["a"].user.may(Verb::Read, b"x"), "who may write may read");
+    assert!(users.all[0].user.may(Verb::Read, b"x"), "who may write may read");
 }
 
 #[test]

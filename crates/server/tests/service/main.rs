@@ -12,6 +12,7 @@ mod durable;
 mod ending;
 mod everybody;
 mod exposition;
+mod guessing;
 mod http;
 mod limits;
 mod lock;

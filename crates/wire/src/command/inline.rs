@@ -3,12 +3,14 @@
 //! In `"..."` the escapes `\n \r \t \b \a \\ \"` and `\xHH` count, in `'...'` only `\'`. A closing
 //! quote ends its word.
 
+use zeroize::Zeroizing;
+
 /// A quote is not closed, or something follows a closing one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unbalanced;
 
-/// The words of a line.
-pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
+/// The words of a line. They are wiped when they are dropped: one may be a password.
+pub(crate) fn split(line: &[u8]) -> Result<Vec<Zeroizing<Vec<u8>>>, Unbalanced> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();
     while !rest.is_empty() {
@@ -20,8 +22,9 @@ pub(crate) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, Unbalanced> {
 }
 
 /// The first word, and what follows it.
-fn word(mut rest: &[u8]) -> Result<(Vec<u8>, &[u8]), Unbalanced> {
-    let mut word = Vec::new();
+fn word(mut rest: &[u8]) -> Result<(Zeroizing<Vec<u8>>, &[u8]), Unbalanced> {
+    // A vector that grows would leave its old content behind.
+    let mut word = Zeroizing::new(Vec::with_capacity(rest.len()));
     loop {
         match rest {
             [] => return Ok((word, rest)),
@@ -101,7 +104,7 @@ mod tests {
     use super::*;
 
     fn words(line: &str) -> Vec<Vec<u8>> {
-        split(line.as_bytes()).unwrap()
+        split(line.as_bytes()).unwrap().iter().map(|word| word.to_vec()).collect()
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod parse;
 mod redis;
 mod take;
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,6 +16,7 @@ use lockspan_protocol::{
 use crate::handle::{LockGrant, LockHandle, LockId};
 use crate::limits::Protocol;
 use crate::public::PublicId;
+use crate::secret::Secret;
 
 pub use take::take_command;
 #[cfg(test)]
@@ -250,30 +250,6 @@ pub enum Command {
     Slots,
     /// `CLUSTER SLOTS`.
     ClusterSlots,
-}
-
-/// What must not show: it is read by [`Secret::reveal`] alone.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Bytes);
-
-impl Secret {
-    /// Hides it.
-    #[must_use]
-    pub const fn new(secret: Bytes) -> Self {
-        Self(secret)
-    }
-
-    /// The bytes themselves.
-    #[must_use]
-    pub const fn reveal(&self) -> &Bytes {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
 }
 
 /// How a connection hears of a session's events.

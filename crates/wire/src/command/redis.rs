@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use super::parse::upper;
-use super::{ClientCommand, Command, Secret};
+use super::{ClientCommand, Command};
 use crate::error::ErrorCode;
 use crate::limits::Protocol;
 use crate::read::{Bad, Reader};
+use crate::secret::Secret;
 
 type Read = Result<Command, Bad>;
 
@@ -24,7 +25,7 @@ pub(super) fn hello(from: &mut Reader<'_>) -> Read {
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "AUTH" => from.once("AUTH", &mut auth, |from| {
-                Ok((bytes(from, "user")?, bytes(from, "password").map(Secret::new)?))
+                Ok((bytes(from, "user")?, Secret::copy(from.word("password")?)))
             })?,
             "SETNAME" => from.once("SETNAME", &mut name, |from| bytes(from, "name"))?,
             _ => return Err(from.not("option", option, "one of AUTH, SETNAME")),
@@ -34,13 +35,13 @@ pub(super) fn hello(from: &mut Reader<'_>) -> Read {
 }
 
 pub(super) fn auth(from: &mut Reader<'_>) -> Read {
-    let first = bytes(from, "password")?;
+    let first = from.word("password")?;
     Ok(match from.next() {
         Some(password) => {
-            let password = Secret::new(Bytes::copy_from_slice(password));
-            Command::Auth { user: Some(first), password }
+            let user = Some(Bytes::copy_from_slice(first));
+            Command::Auth { user, password: Secret::copy(password) }
         }
-        None => Command::Auth { user: None, password: Secret::new(first) },
+        None => Command::Auth { user: None, password: Secret::copy(first) },
     })
 }
 

@@ -3,6 +3,7 @@
 use bytes::{Buf, BytesMut};
 use redis_protocol::resp2::decode::decode_range;
 use redis_protocol::resp2::types::RangeFrame;
+use zeroize::Zeroize as _;
 
 use super::{Command, catalog, inline};
 use crate::error::{CommandError, WireError};
@@ -46,12 +47,21 @@ pub(crate) fn take_long(
                 (newline + 1, of_line(&buf[..newline], limits)?)
             }
         };
+        if command.as_ref().is_some_and(may_hold_password) {
+            buf[..len].zeroize();
+        }
         buf.advance(len);
         // An empty line or list asks for nothing.
         if command.is_some() {
             return Ok(command);
         }
     }
+}
+
+/// Whether the frame of this command has to be overwritten. One that can't be read may be a login
+/// with a typing error.
+fn may_hold_password(command: &Result<Command, CommandError>) -> bool {
+    matches!(command, Err(_) | Ok(Command::Auth { .. } | Command::Hello { auth: Some(_), .. }))
 }
 
 fn not_bulk(element: usize, kind: u8) -> WireError {
@@ -118,7 +128,7 @@ fn of_line(line: &[u8], limits: &WireLimits) -> Result<Line, WireError> {
             "a command of {args} arguments, and at most {max} are allowed"
         )));
     }
-    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_slice()).collect();
     Ok(Some(catalog::parse(&words)))
 }
 

@@ -60,10 +60,10 @@ fn every_command_is_understood() {
         ("hello 2", hello(Some(Protocol::Resp2), None, None)),
         (
             "HELLO 3 SETNAME n AUTH u p",
-            hello(Some(Protocol::Resp3), Some((b(b"u"), Secret::new(b(b"p")))), Some(b(b"n"))),
+            hello(Some(Protocol::Resp3), Some((b(b"u"), Secret::copy(b"p"))), Some(b(b"n"))),
         ),
-        ("AUTH p", Command::Auth { user: None, password: Secret::new(b(b"p")) }),
-        ("AUTH u p", Command::Auth { user: Some(b(b"u")), password: Secret::new(b(b"p")) }),
+        ("AUTH p", Command::Auth { user: None, password: Secret::copy(b"p") }),
+        ("AUTH u p", Command::Auth { user: Some(b(b"u")), password: Secret::copy(b"p") }),
         ("PING", Command::Ping(None)),
         ("ping \"a b\"", Command::Ping(Some(b(b"a b")))),
         ("ECHO ''", Command::Echo(b(b""))),
