@@ -30,13 +30,13 @@ impl Connection {
         // A name that is no text is nobody's; it is compared like all others.
         let name = str::from_utf8(&user).unwrap_or_default();
         let is_gone = || self.outbox.stream().is_gone();
+        let mut is_over = false;
         let reply = match users.check(self.peer.place, name, &password, is_gone).await {
             Ok(user) => match (self.become_user(user), hello) {
                 (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
                 (Ok(()), None) => Ok(Value::OK),
                 (Err(why), _) => {
-                    // A stranger leaves its place to others at once.
-                    self.quits = self.access.is_nobody();
+                    is_over = self.access.is_nobody();
                     Err(CommandError::new(ErrorCode::Limit, why.to_string()))
                 }
             },
@@ -46,6 +46,10 @@ impl Connection {
         let value = reply.unwrap_or_else(Value::from);
         self.outbox.reply(&value, &mut work.dirty);
         work.dirty.flush();
+        if is_over {
+            // Nobody waits for it to read that: its place is another's already.
+            self.outbox.close();
+        }
     }
 
     fn become_user(&mut self, user: Arc<User>) -> Result<(), TooMany> {
