@@ -279,7 +279,10 @@ impl Running {
         let shared = &self.shared;
         tracing::debug!("stopping");
         shared.service.halt();
-        self.abort_tasks();
+        // Until they are gone somebody may be let in, or finish a handshake.
+        for task in self.abort_tasks() {
+            let _ = task.await;
+        }
         let mut work = Work::default();
         shared.service.announce_stop(&mut work);
         work.dirty.flush();
@@ -307,7 +310,7 @@ impl Running {
     /// Ends everything without a word to anybody.
     fn kill(&self) {
         self.shared.service.halt();
-        self.abort_tasks();
+        drop(self.abort_tasks());
         self.shared.peers.list().iter().for_each(|peer| peer.outbox.close());
         if let Some(writer) = self.end_writer() {
             // It has said what went wrong, if anything did.
@@ -319,10 +322,11 @@ impl Running {
         self.stage.send_replace(Stage::Stopped);
     }
 
-    fn abort_tasks(&self) {
-        for task in crate::lock(&self.tasks).drain(..) {
-            task.abort();
-        }
+    /// Listeners and the like end at their next step; those that do.
+    fn abort_tasks(&self) -> Vec<JoinHandle<()>> {
+        let tasks = std::mem::take(&mut *crate::lock(&self.tasks));
+        tasks.iter().for_each(JoinHandle::abort);
+        tasks
     }
 
     fn end_writer(&self) -> Option<thread::JoinHandle<()>> {

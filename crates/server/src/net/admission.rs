@@ -169,10 +169,26 @@ impl Ticket {
     }
 
     /// A user logs in. The connection counts for them until another user does, or it ends: a
-    /// `RESET` makes no room for more. What is refused has changed nothing.
+    /// `RESET` makes no room for more. A stranger who is refused leaves their place to others at
+    /// once, and is to be closed; otherwise what is refused has changed nothing.
     pub(crate) fn log_in(&mut self, user: &Arc<str>, is_operator: bool) -> Result<(), Refused> {
         let among = Arc::clone(&self.among);
         let all = &mut *crate::lock(&among.all);
+        let result = self.try_log_in(all, user, is_operator);
+        if result.is_err() && self.user.is_none() {
+            all.forget(self.network.take());
+            all.admitted -= usize::from(std::mem::take(&mut self.is_admitted));
+        }
+        result
+    }
+
+    fn try_log_in(
+        &mut self,
+        all: &mut All,
+        user: &Arc<str>,
+        is_operator: bool,
+    ) -> Result<(), Refused> {
+        let among = &self.among;
         let (before, was_ordinary) = match &self.user {
             Some((before, ordinary)) => (Some(before), *ordinary),
             None => (None, false),
@@ -325,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn another_login_moves_the_connection_and_a_refused_one_changes_nothing() {
+    fn another_login_moves_the_connection_and_a_refused_stranger_takes_no_place() {
         let all = Admission::new(64, Some(1), 8);
         let mut one = all.stranger(1).expect("room");
         let mut two = all.stranger(1).expect("room");
@@ -336,9 +352,12 @@ mod tests {
         assert_eq!(two.log_in(&user("ann"), false), Err(full), "bob stays");
         one.log_in(&user("cleo"), true).expect("room");
         two.log_in(&user("ann"), false).expect("ann has none now");
+        let mut three = all.stranger(9).expect("room");
+        three.log_in(&user("ann"), false).expect_err("too many");
+        assert_eq!(crate::lock(&all.all).admitted, 2, "its place is free before it is gone");
         let users: Vec<_> = crate::lock(&all.all).users.values().copied().collect();
         assert_eq!((users, crate::lock(&all.all).ordinary), (vec![1, 1], 1));
-        drop((one, two));
+        drop((one, two, three));
         assert!(all.is_empty());
     }
 

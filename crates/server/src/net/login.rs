@@ -46,13 +46,13 @@ impl Connection {
             }
         };
         let Some(checked) = turn.wait_for(checked).await else { return };
+        let mut is_over = false;
         let reply = match checked {
             Ok(user) => match (self.become_user(user, turn).await, hello) {
                 (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
                 (Ok(()), None) => Ok(Value::OK),
                 (Err(why), _) => {
-                    // A stranger leaves its place to others at once.
-                    self.quits = self.access.is_nobody();
+                    is_over = self.access.is_nobody();
                     Err(CommandError::new(ErrorCode::Limit, why.to_string()))
                 }
             },
@@ -62,6 +62,10 @@ impl Connection {
         let value = reply.unwrap_or_else(Value::from);
         self.outbox.reply(&value, &mut work.dirty);
         work.dirty.flush();
+        if is_over {
+            // Nobody waits for it to read that: its place is another's already.
+            self.outbox.close();
+        }
     }
 
     /// Where the client is, as logins count it.

@@ -203,6 +203,19 @@ fn the_limit_of_all_records_is_that_of_all_tables_together() {
     assert_eq!(shared.acquire(1, "1", Write, 20), Ok(()));
 }
 
+/// Of one user, or where there are none: sessions that share few records are not without a bound.
+#[test]
+fn service_f86_many_sessions_of_few_records_do_not_fill_the_memory() {
+    let mut shared = Shared::new(2, 2, 100);
+    (1..=20).for_each(|session| shared.begin(session, None));
+    let all = (1..=20).map(|session| shared.acquire(session, "1", Read, 1));
+    let refused = Err(Refusal::Acquire(AcquireRefusal::TooManyAllClaims { max: 8 }));
+    let (granted, others): (Vec<_>, Vec<_>) = all.partition(Result::is_ok);
+    assert_eq!((granted.len(), &others[..]), (8, &vec![refused; 12][..]));
+    shared.release(1, "1", 1);
+    assert_eq!(shared.acquire(20, "1", Read, 2), Ok(()));
+}
+
 #[test]
 fn service_f79_what_was_held_before_a_restart_is_let_in_beyond_the_limits() {
     let mut shared = Shared::new(4, 2, 8);
