@@ -309,8 +309,8 @@ mod tests {
             name in "[ab]{0,520}",
             spot in any::<proptest::sample::Index>(),
         ) {
-            // The second name is made from the pattern, so that it fits or nearly does. None has more
-            // parts than a pattern may.
+            // The second name is made from the pattern, so that it fits or nearly does. No pattern
+            // has more parts than it may.
             if star.0 {
                 parts.insert(0, String::new());
             }
