@@ -6,14 +6,15 @@
 //! | `deb`    | `lockspan_VERSION_ARCH.deb`                                           |
 //! | `static` | `lockspan-VERSION-ARCH-linux.tar.gz`, whose binary needs no library   |
 //!
-//! `tree.rs` says which file goes where, `check.rs` tries what came out. The step `packages` of the
-//! test suite does the same with a binary that is not optimised.
+//! `ship.rs` builds the binary, `tree.rs` says which file goes where, `check.rs` tries what came
+//! out. The step `packages` of the test suite does the same with a binary that is not optimised.
 
 mod check;
 mod crates;
 mod debian;
 mod licences;
 mod portable;
+mod ship;
 mod tree;
 
 use std::fs;
@@ -43,7 +44,7 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
         made.extend(crates::verified(workspace, &out)?);
     }
     if wanted("deb") {
-        let binary = build(workspace, "release", None)?;
+        let binary = ship::build(workspace, None)?;
         let (package, tried) = deb(workspace, &binary, &out)?;
         println!("{}: {tried}", package.display());
         made.push(package);
@@ -62,7 +63,8 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
 pub(crate) fn rehearse(workspace: &Workspace) -> Result<(usize, Tried)> {
     let out = folder(workspace)?;
     let crates = crates::unverified(workspace, &out)?.len();
-    let (_, tried) = deb(workspace, &build(workspace, "dev", None)?, &out)?;
+    Cmd::new("cargo build -p lockspan-cli --locked").run()?;
+    let (_, tried) = deb(workspace, &workspace.target.join("debug/lockspan"), &out)?;
     Ok((crates, tried))
 }
 
@@ -80,18 +82,6 @@ fn deb(workspace: &Workspace, binary: &Path, out: &Path) -> Result<(PathBuf, Tri
     })?;
     fs::remove_dir_all(&root)?;
     Ok((package, tried))
-}
-
-/// Builds the binary for a target, or else for this machine.
-fn build(workspace: &Workspace, profile: &str, target: Option<&str>) -> Result<PathBuf> {
-    let build = Cmd::new("cargo build -p lockspan-cli --locked --profile").arg(profile);
-    let (build, mut dir) = match target {
-        Some(target) => (build.args(["--target", target]), workspace.target.join(target)),
-        None => (build, workspace.target.clone()),
-    };
-    build.run()?;
-    dir.push(if profile == "dev" { "debug" } else { profile });
-    Ok(dir.join("lockspan"))
 }
 
 /// Where the packages are.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{build, check, date_of_change, fresh, tree, version};
+use super::{check, date_of_change, fresh, ship, tree, version};
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
@@ -17,7 +17,7 @@ pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<PathBuf> {
     Cmd::new(&add).run().with_context(|| format!("the target {target} is missing: `{add}`"))?;
     let compiler = Cmd::new("musl-gcc --version").works();
     ensure!(compiler, "musl-gcc is missing: install it (on Debian: `apt-get install musl-tools`)");
-    let binary = build(workspace, "release", Some(&target))?;
+    let binary = ship::build(workspace, Some(&target))?;
     let linked = Cmd::new("readelf --dynamic").arg(&binary).read()?;
     ensure!(!linked.contains("(NEEDED)"), "{} needs libraries:\n{linked}", binary.display());
 

@@ -23,6 +23,11 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step { name: "format", what: "rustfmt would change nothing", run: format_check },
     Step { name: "tidy", what: "the rules that the compiler does not check", run: tidy_check },
+    Step {
+        name: "advisories",
+        what: "no known hole in what we depend on; needs cargo-audit and a network",
+        run: advisories,
+    },
     Step { name: "clippy", what: "no warnings, in the models neither", run: clippy },
     Step { name: "docs", what: "the documentation builds without warnings", run: docs },
     Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
@@ -159,11 +164,28 @@ fn users(_: &Workspace) -> Result<Done> {
     if fs::metadata("/proc/self")?.uid() != 0 {
         return Ok(Done::DidNotRun("this is not root, who could become other users".to_owned()));
     }
-    if !Cmd::new("setpriv --version").works() {
-        return Ok(Done::DidNotRun("no setpriv (util-linux)".to_owned()));
+    for (probe, missing) in [
+        ("setpriv --version", "no setpriv (util-linux)"),
+        ("flock --version", "no flock (util-linux)"),
+        ("ip -Version", "no ip (iproute2)"),
+        ("unshare --mount --net true", "namespaces can't be made here"),
+    ] {
+        if !Cmd::new(probe).works() {
+            return Ok(Done::DidNotRun(missing.to_owned()));
+        }
     }
     Cmd::new("cargo test -p lockspan-cli --test users").run()?;
-    passed("sockets with rights, homes of others, services of others")
+    passed("sockets with rights; files, homes and services of others; setuid programs")
+}
+
+/// Against the advisory database that `cargo audit` has fetched, which needs a network.
+fn advisories(_: &Workspace) -> Result<Done> {
+    if !Cmd::new("cargo audit --version").works() {
+        let missing = "no cargo-audit: `cargo install --locked cargo-audit`";
+        return Ok(Done::DidNotRun(missing.to_owned()));
+    }
+    Cmd::new("cargo audit").run()?;
+    passed("Cargo.lock")
 }
 
 fn features(_: &Workspace) -> Result<Done> {
