@@ -6,8 +6,8 @@
 //! | `deb`    | `lockspan_VERSION_ARCH.deb`                                           |
 //! | `static` | `lockspan-VERSION-ARCH-linux.tar.gz`, whose binary needs no library   |
 //!
-//! `ship.rs` builds the binary, `tree.rs` says which file goes where, `check.rs` tries what came out. The step `packages` of the
-//! test suite does the same with a binary that is not optimised.
+//! `ship.rs` builds the binary, `tree.rs` says which file goes where, `check.rs` tries what came
+//! out. The step `packages` of the test suite does the same with a binary that is not optimised.
 
 mod check;
 mod crates;
