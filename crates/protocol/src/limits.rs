@@ -17,7 +17,8 @@ pub struct Limits {
     pub waiters_per_record: usize,
     /// Owners that one acquire or one report names; the waits of a report.
     pub owners: usize,
-    /// Steps of one search for a deadlock; a search that needs more finds nothing.
+    /// Steps that are taken at a time to find a deadlock. A search that needs more goes on a little
+    /// later, as many steps at a time.
     pub search_steps: usize,
     /// The shortest lease of a session.
     pub ttl_min: Duration,
@@ -39,7 +40,7 @@ impl Default for Limits {
             claims_per_session: 1_000_000,
             waiters_per_record: 100_000,
             owners: 64,
-            search_steps: 10_000,
+            search_steps: 1_000,
             ttl_min: Duration::from_secs(1),
             ttl_max: Duration::from_secs(300),
             reserve: Duration::from_secs(1),

@@ -32,7 +32,7 @@ use crate::token::Epoch;
 /// For each that is shown, so many are looked at: not everybody may see everything.
 const LOOKED: usize = 64;
 
-pub use graph::{Fact, OwnersView, Scope, Victim, WaitGraph};
+pub use graph::{Fact, OwnersView, SEARCH_PAUSE, Scope, Victim, WaitGraph};
 pub use lock_server::{LockServer, reply_to};
 pub use table::LockTable;
 

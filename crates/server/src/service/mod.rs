@@ -74,6 +74,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use lockspan_protocol::server::SEARCH_PAUSE;
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::watch::{Datatypes, Watch};
 use lockspan_protocol::{
@@ -274,6 +275,9 @@ impl Service {
         let deadline = shard.table.next_deadline();
         drop(shard);
         self.ring_by(deadline);
+        if std::mem::take(&mut work.is_searching) {
+            self.ring_by(Some(now + SEARCH_PAUSE));
+        }
         result
     }
 

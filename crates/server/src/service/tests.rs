@@ -1,17 +1,24 @@
 //! What can't be brought about from outside: notes that come late and twice.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
-use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
+use lockspan_protocol::{
+    Epoch, GroupSet, Handoff, Limits, Mode, Owner, Record, Seq, SessionId, ToServer,
+};
 
 use super::work::Note;
 use super::{PublicKey, Service, Work};
 use crate::store::{Saved, Storage};
 
 fn service(fresh: bool) -> Service {
-    let service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
+    with_limits(Limits::default(), fresh)
+}
+
+fn with_limits(limits: Limits, fresh: bool) -> Service {
+    let service = Service::new(limits, 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
     let mut work = Work::default();
     let saved = Saved::nothing(fresh, Duration::from_secs(60), SessionId(77));
     service.take_all(saved, &mut work).expect("nothing is served yet");
@@ -183,4 +190,51 @@ fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
     service.finish(&mut work);
     assert!(service.seat(orphan).expect("it lives").belongs_to(&ann));
     assert!(!service.has_orphans());
+}
+
+/// A deadlock that is not found within the steps of one fact is found by the timer.
+#[test]
+fn service_f70_the_timer_goes_on_with_a_search_that_is_too_long() {
+    let owners = 40;
+    let service = with_limits(Limits { search_steps: 20, ..Limits::default() }, true);
+    let mut work = Work::default();
+    let name = |number: u64| Record::new("a", number.to_string()).expect("a name");
+    let seats: Vec<_> = (0..owners)
+        .map(|number| {
+            let (session, ttl) = (SessionId(1 + number), Duration::from_secs(5));
+            service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+        })
+        .collect();
+    let tell = |number: u64, message: ToServer, work: &mut Work| {
+        service.tell_table(&seats[number as usize], message, work).expect("it is heard");
+        service.finish(work);
+    };
+    let acquire = |record: Record, owner: u64, seq: u64| ToServer::Acquire {
+        epoch: service.epoch_of(&record).expect("it is served"),
+        record,
+        mode: Mode::Write,
+        seq: Seq(seq),
+        upgrade: false,
+        owners: vec![Owner(owner)],
+    };
+    for number in 0..owners {
+        tell(number, acquire(name(number), number, 1), &mut work);
+    }
+    // Each waits for what the next one has, and the last for what the first one has.
+    for number in 0..owners {
+        let next = (number + 1) % owners;
+        tell(number, acquire(name(next), number, 2), &mut work);
+        let (holders, waits) = (vec![Owner(next)], Vec::new());
+        let report = ToServer::Report { record: name(next), seq: Seq(1), number: 1, holders, waits };
+        tell(next, report, &mut work);
+    }
+    assert_eq!(service.stats().deadlocks, 0, "the cycle is longer than the steps of one fact");
+    let mut rings = 0;
+    while crate::lock(&service.graph).is_searching() {
+        assert!(service.rings_at.load(Ordering::Relaxed) < u64::MAX, "the timer is set");
+        service.ring(&mut work);
+        rings += 1;
+        assert!(rings < 1000, "it comes to an end");
+    }
+    assert_eq!(service.stats().deadlocks, 1, "after {rings} rings");
 }

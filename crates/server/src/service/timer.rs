@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::Tick;
+use lockspan_protocol::server::SEARCH_PAUSE;
 use lockspan_protocol::server::table::TableInput;
 
 use super::{Service, Work};
@@ -38,12 +39,14 @@ impl Service {
                 let mut work = Work::default();
                 self.ring(&mut work);
                 work.dirty.flush();
+                // What is left to do may be due already; others have their turn first.
+                tokio::task::yield_now().await;
             }
         }
     }
 
     /// Does what is due, and sets the timer.
-    fn ring(&self, work: &mut Work) {
+    pub(super) fn ring(&self, work: &mut Work) {
         // Whoever has an earlier deadline from now on will say so.
         self.rings_at.store(u64::MAX, Ordering::Release);
         let now = clock::now();
@@ -62,6 +65,7 @@ impl Service {
             }
             self.finish(work);
         }
+        self.search_on(now, work);
         for patience in self.patiences.due(now) {
             self.give_up(patience, work);
         }
@@ -71,5 +75,16 @@ impl Service {
         self.ring_by(self.patiences.next_deadline());
         self.ring_by(self.vigils.next_deadline());
         self.ring_by(self.places.next_deadline());
+    }
+
+    /// Goes on with the search for deadlocks, if it is not finished.
+    fn search_on(&self, now: Tick, work: &mut Work) {
+        let mut graph = crate::lock(&self.graph);
+        if graph.is_searching() {
+            work.victims.extend(graph.search_on());
+            if graph.is_searching() {
+                self.ring_by(Some(now + SEARCH_PAUSE));
+            }
+        }
     }
 }
