@@ -100,6 +100,7 @@ impl Server {
         let keys = (draw()?, public_key(&config)?);
         let mut service = Service::new(limits, config.shards, keys, storage, remembered);
         service.sessions_per_user = config.sessions_per_user;
+        service.has_users = users.is_some();
         let service = Arc::new(service);
         let writer = match opened {
             Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),

@@ -218,7 +218,7 @@ impl LockServer {
                     self.search_at.get_or_insert(now + SEARCH_PAUSE);
                 }
             }
-            TableOutput::Behind { groups, above } => {
+            TableOutput::Behind { groups, above, .. } => {
                 self.registry.leave(groups);
                 self.tell_all(now, &TableInput::Leave { groups });
                 out.push(Output::Behind { groups, above });

@@ -50,6 +50,7 @@ use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Valu
 use super::acquire::{Wish, show};
 use super::patience::PatienceKey;
 use super::seat::{OneLock, Seat};
+use super::timer::AT_A_TIME;
 use super::{Service, Work};
 use crate::net::outbox::{Outbox, Slot};
 
@@ -109,10 +110,12 @@ impl Vigils {
         crate::lock(&self.0).insert(PatienceKey::new(at), seat);
     }
 
+    /// Those whose time has come, as many as are extended at a time.
     fn due(&self, now: Tick) -> Vec<Arc<Seat>> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while let Some(first) = all.first_entry()
+        while due.len() < AT_A_TIME
+            && let Some(first) = all.first_entry()
             && first.key().until() <= now
         {
             due.push(first.remove());

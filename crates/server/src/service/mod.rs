@@ -54,6 +54,7 @@
 
 mod acquire;
 mod desk;
+mod epochs;
 mod lock;
 mod look;
 mod operate;
@@ -130,6 +131,8 @@ pub(crate) struct Service {
     pub(crate) limits: Limits,
     /// How many sessions a user may open.
     pub(crate) sessions_per_user: usize,
+    /// Clients log in, and of those who show later epochs only operators come this far.
+    pub(crate) has_users: bool,
     pub(crate) meters: Meters,
     /// By which tables count.
     datatypes: Arc<Datatypes>,
@@ -169,6 +172,7 @@ impl Service {
             began: Notify::new(),
             limits,
             sessions_per_user: usize::MAX,
+            has_users: false,
             meters: Meters::default(),
             datatypes,
             circles: Mutex::default(),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use lockspan_protocol::{Record, Seq, Tick};
 
 use super::seat::Seat;
+use super::timer::AT_A_TIME;
 use crate::net::outbox::Slot;
 
 /// A moment and a number that makes it unique.
@@ -55,11 +56,12 @@ impl Patiences {
         }
     }
 
-    /// Those whose time has come.
+    /// Those whose time has come, as many as give up at a time.
     pub(super) fn due(&self, now: Tick) -> Vec<Patience> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();
-        while let Some(first) = all.first_entry()
+        while due.len() < AT_A_TIME
+            && let Some(first) = all.first_entry()
             && first.key().0 <= now
         {
             due.push(first.remove());

@@ -12,6 +12,7 @@ use std::time::Duration;
 use lockspan_protocol::{Record, Seq, Tick, ToNode};
 
 use super::seat::Seat;
+use super::timer::AT_A_TIME;
 use super::{Service, Work};
 
 /// So long a wait has to last until its place is told.
@@ -39,9 +40,10 @@ impl Places {
         crate::lock(&self.0).extend(places.drain(..).map(|place| (now + LASTING, place)));
     }
 
+    /// Those whose time has come, as many as are told at a time.
     fn due(&self, now: Tick) -> Vec<Place> {
         let mut all = crate::lock(&self.0);
-        let due = all.iter().take_while(|(at, _)| *at <= now).count();
+        let due = all.iter().take(AT_A_TIME).take_while(|(at, _)| *at <= now).count();
         all.drain(..due).map(|(_, place)| place).collect()
     }
 }

@@ -139,8 +139,8 @@ impl Shard {
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
                 TableOutput::Progress { session } => work.notes.push(Note::Progress { session }),
                 TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),
-                TableOutput::Behind { groups, above } => {
-                    work.notes.push(Note::Behind { groups, above });
+                TableOutput::Behind { groups, above, by } => {
+                    work.notes.push(Note::Behind { groups, above, by });
                 }
             }
         }

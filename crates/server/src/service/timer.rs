@@ -1,4 +1,9 @@
-//! What happens when nobody says anything: leases end, revokes are sent again, waits give up.
+//! What happens when nobody says anything: leases end, revokes are sent again, waits give up, and
+//! what one step has left is done by the next.
+//!
+//! A ring does a bounded amount of work, however much is due: so much of each table, so many leases,
+//! [`AT_A_TIME`] of each list, so many steps of the search for deadlocks. What is left is due at
+//! once, and before the next ring other tasks of this thread have their turn.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,6 +14,9 @@ use lockspan_protocol::server::table::TableInput;
 
 use super::{Service, Work};
 use crate::clock;
+
+/// Waits that give up, places that are told, and leases of locks that are extended, by one ring.
+pub(super) const AT_A_TIME: usize = 256;
 
 /// The timer's own clock stands still while the machine is suspended, so it looks this often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);

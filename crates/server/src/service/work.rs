@@ -73,5 +73,5 @@ pub(super) enum Note {
     Recovered { former: SessionId },
     Progress { session: SessionId },
     Dropped { former: SessionId },
-    Behind { groups: GroupSet, above: Epoch },
+    Behind { groups: GroupSet, above: Epoch, by: Option<SessionId> },
 }
