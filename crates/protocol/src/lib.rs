@@ -27,7 +27,7 @@ mod token;
 pub use bugs::{Bug, Bugs};
 pub use cache::LockCache;
 pub use ids::{Owner, Seq, ServerId, SessionId, StoreId};
-pub use limits::{Limits, PAGE_MAX, RECOVERY_LEASES, margin};
+pub use limits::{LAPSES_MAX, Limits, PAGE_MAX, RECOVERY_LEASES, margin};
 pub use messages::{Claim, Handoff, LocalWait, Term, ToNode, ToServer};
 pub use mode::Mode;
 pub use record::{BadName, Record};

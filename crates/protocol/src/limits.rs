@@ -21,15 +21,20 @@ pub struct Limits {
     pub waiters_per_user: usize,
     /// Owners that one acquire or one report names; the waits of a report.
     pub owners: usize,
-    /// Steps of one search for a deadlock; a search that needs more finds nothing.
+    /// Steps that are taken at a time to find a deadlock. A search that needs more goes on a little
+    /// later, as many steps at a time.
     pub search_steps: usize,
+    /// How many claims one step of a table grants, ends or tells something, at most. What is left
+    /// is done by the next steps, so that others have their turn in between.
+    pub portion: usize,
     /// The shortest lease of a session.
     pub ttl_min: Duration,
     /// The longest lease of a session.
     pub ttl_max: Duration,
     /// How long a record stays reserved after a retry.
     pub reserve: Duration,
-    /// After how long an unanswered revoke is sent again.
+    /// After how long an unanswered revoke is sent again; after that the time doubles each time, up
+    /// to 32 of it.
     pub resend: Duration,
     /// For the tests of the simulator.
     pub bugs: Bugs,
@@ -45,7 +50,8 @@ impl Default for Limits {
             waiters_per_record: 100_000,
             waiters_per_user: 25_000,
             owners: 64,
-            search_steps: 10_000,
+            search_steps: 1_000,
+            portion: 512,
             ttl_min: Duration::from_secs(1),
             ttl_max: Duration::from_secs(300),
             reserve: Duration::from_secs(1),
@@ -54,6 +60,10 @@ impl Default for Limits {
         }
     }
 }
+
+/// A claim whose reservation was not taken up so many times in a row leaves the line. Its node is
+/// told, and may acquire again.
+pub const LAPSES_MAX: u8 = 3;
 
 /// Re-assertions of a page, at most: a server that is asked about a larger one never has it, so
 /// that the answer takes no time.

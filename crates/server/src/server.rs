@@ -129,6 +129,7 @@ impl Server {
             sessions: config.sessions_per_user,
             records: config.records_per_user,
         });
+        service.has_users = users.is_some();
         let service = Arc::new(service);
         let writer = match opened {
             Some(opened) => Some(start_writer(opened, &service).map_err(StartError::Thread)?),

@@ -16,6 +16,10 @@ pub(crate) const DRIFT_COVERED: u64 = 49_900;
 /// Things to do in a world, about.
 const JOBS: u64 = 300;
 
+/// What a server does in one step, and of a search at a time, where nothing ends early.
+const PORTION: u64 = 512;
+const SEARCH_STEPS: u64 = 1000;
+
 impl Plan {
     /// The world of this seed.
     #[must_use]
@@ -62,6 +66,9 @@ impl Plan {
         if matches!(class, Class::Faulty | Class::Drift) && rng.u32(..4) == 0 {
             plan.retires = plan.time / rng.u64(1..8);
         }
+        // Small, so that steps end early in small worlds too.
+        plan.portion = pick(&mut rng, &[1, 2, PORTION, PORTION]);
+        plan.search_steps = pick(&mut rng, &[1, 5, SEARCH_STEPS, SEARCH_STEPS]);
         plan
     }
 
@@ -127,6 +134,8 @@ impl Plan {
             resend_server: if lossless { 3600 * SECOND } else { 500 * MS },
             reserve: if lossless { 3600 * SECOND } else { SECOND },
             dial_back: rng.u64(0..=1),
+            portion: PORTION,
+            search_steps: SEARCH_STEPS,
         }
     }
 

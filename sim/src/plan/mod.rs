@@ -173,6 +173,10 @@ pub struct Plan {
     pub reserve: u64,
     /// Whether a server can reach a node that has not spoken to it since it started (0 or 1).
     pub dial_back: u64,
+    /// How much a server does in one step.
+    pub portion: u64,
+    /// Steps of a search for deadlocks that it takes at a time.
+    pub search_steps: u64,
 }
 
 impl Plan {

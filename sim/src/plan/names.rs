@@ -59,6 +59,8 @@ const NUMBERS: &[Number] = &[
     ("resend-server", |plan| &mut plan.resend_server, 1),
     ("reserve", |plan| &mut plan.reserve, 1),
     ("dial-back", |plan| &mut plan.dial_back, 0),
+    ("portion", |plan| &mut plan.portion, 1),
+    ("search-steps", |plan| &mut plan.search_steps, 1),
 ];
 
 /// How many of the numbers say how large the world is; the rest say what happens in it.

@@ -70,6 +70,8 @@ impl World {
         Limits {
             reserve: Duration::from_micros(self.plan.reserve),
             resend: Duration::from_micros(self.plan.resend_server),
+            portion: self.plan.portion as usize,
+            search_steps: self.plan.search_steps as usize,
             bugs: self.bugs,
             ..Limits::default()
         }

@@ -85,6 +85,11 @@ pub(super) struct Claim {
     pub(super) revoked: Option<Mode>,
     /// The graph of waits knows it.
     pub(super) in_graph: bool,
+    /// Which of the delays runs after which a holder is told again what is wanted of it, counted
+    /// from 1; 0 if none does.
+    pub(super) resend: u8,
+    /// How many reservations in a row were not taken up.
+    pub(super) lapses: u8,
     /// When it came to its place: when it was granted, or when it began to wait.
     pub(super) since: Since,
     of_record: Links,
@@ -111,6 +116,8 @@ impl Claim {
             mode,
             revoked: None,
             in_graph: false,
+            resend: 0,
+            lapses: 0,
             since: Since(since),
             of_record: free,
             of_session: free,
@@ -146,7 +153,7 @@ struct Links {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) head: ClaimIx,
-    tail: ClaimIx,
+    pub(super) tail: ClaimIx,
     pub(super) len: u32,
 }
 
@@ -222,18 +229,31 @@ impl Claims {
         self.link_after(list, which, list.tail, ix);
     }
 
-    /// Puts a waiting claim where its ticket belongs. Almost always that is the
-    /// end, and sometimes the beginning.
-    pub(super) fn queue(&mut self, list: &mut List, ix: ClaimIx) {
+    /// Puts a waiting claim where its ticket belongs. Almost always that is the end, and sometimes
+    /// the beginning. How many claims were looked at.
+    pub(super) fn queue(&mut self, list: &mut List, ix: ClaimIx) -> u64 {
         let ticket = self.get(ix).ticket();
         if list.head.some().is_some_and(|head| ticket < self.get(head).ticket()) {
-            return self.link_after(list, Which::Record, ClaimIx::NONE, ix);
+            self.link_after(list, Which::Record, ClaimIx::NONE, ix);
+            return 1;
         }
-        let mut prev = list.tail;
+        let (mut prev, mut looked) = (list.tail, 1);
         while prev != ClaimIx::NONE && self.get(prev).ticket() > ticket {
             prev = self.get(prev).of_record.prev;
+            looked += 1;
         }
         self.link_after(list, Which::Record, prev, ix);
+        looked
+    }
+
+    /// Whether a waiting claim belongs before the last one of the line.
+    pub(super) fn is_before_tail(&self, list: List, ix: ClaimIx) -> bool {
+        list.tail.some().is_some_and(|tail| self.get(ix).ticket() < self.get(tail).ticket())
+    }
+
+    /// Puts a waiting claim behind another one of the line; behind none means first.
+    pub(super) fn queue_after(&mut self, list: &mut List, before: ClaimIx, ix: ClaimIx) {
+        self.link_after(list, Which::Record, before, ix);
     }
 
     pub(super) fn unlink(&mut self, list: &mut List, which: Which, ix: ClaimIx) {

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::graph::{Victim, WaitGraph};
+use super::graph::{SEARCH_PAUSE, Victim, WaitGraph};
 use super::registry::{Recovering, Registry, RegistryOutput, SessionView, ToTables};
 use super::table::{LockTable, TableInput, TableOutput};
 use super::{Input, Output};
@@ -27,6 +27,8 @@ pub struct LockServer {
     registry: Registry,
     tables: Vec<LockTable>,
     graph: WaitGraph,
+    /// When to go on with the search for deadlocks.
+    search_at: Option<Tick>,
     own_until: Option<Tick>,
     /// Writes that became durable while the server rested.
     stored_late: Vec<StoreId>,
@@ -55,6 +57,7 @@ impl LockServer {
             registry: Registry::new(limits.clone(), (0..tables).map(shard).collect()),
             tables: (0..tables).map(|_| LockTable::new(limits.clone(), key)).collect(),
             graph: WaitGraph::new(limits.search_steps),
+            search_at: None,
             own_until: None,
             stored_late: Vec::new(),
             limits,
@@ -88,6 +91,11 @@ impl LockServer {
             if table.next_deadline().is_some_and(|tick| tick <= now) {
                 table.handle(now, TableInput::Tick, &mut self.from_tables)?;
             }
+        }
+        if self.search_at.is_some_and(|at| at <= now) {
+            let victims = self.graph.search_on();
+            self.refuse(now, victims);
+            self.search_at = self.graph.is_searching().then(|| now + SEARCH_PAUSE);
         }
         self.settle(now, out);
         let result = self.step(now, input, out);
@@ -123,7 +131,7 @@ impl LockServer {
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
         let tables = self.tables.iter().filter_map(LockTable::next_deadline);
-        let next = tables.chain(self.registry.next_deadline()).min()?;
+        let next = tables.chain(self.registry.next_deadline()).chain(self.search_at).min()?;
         let over = self.own_until.is_some_and(|until| next >= until);
         (!over && !self.rests).then_some(next)
     }
@@ -204,16 +212,25 @@ impl LockServer {
             TableOutput::Progress { session } => self.registry.progressed(session),
             TableOutput::Dropped { former } => self.registry.dropped(former),
             TableOutput::Fact(fact) => {
-                for Victim { session, seq, record, cycle } in self.graph.handle(fact) {
-                    let table = self.table_of(record.group());
-                    self.tell(now, table, TableInput::Refuse { session, record, seq, cycle });
+                let victims = self.graph.handle(fact);
+                self.refuse(now, victims);
+                if self.graph.is_searching() {
+                    self.search_at.get_or_insert(now + SEARCH_PAUSE);
                 }
             }
-            TableOutput::Behind { groups, above } => {
+            TableOutput::Behind { groups, above, .. } => {
                 self.registry.leave(groups);
                 self.tell_all(now, &TableInput::Leave { groups });
                 out.push(Output::Behind { groups, above });
             }
+        }
+    }
+
+    /// The graph has found deadlocks.
+    fn refuse(&mut self, now: Tick, victims: Vec<Victim>) {
+        for Victim { session, seq, record, cycle } in victims {
+            let table = self.table_of(record.group());
+            self.tell(now, table, TableInput::Refuse { session, record, seq, cycle });
         }
     }
 

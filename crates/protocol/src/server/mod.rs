@@ -34,7 +34,7 @@ use crate::token::Epoch;
 const LOOKED: usize = 64;
 
 pub use budget::Budget;
-pub use graph::{Fact, OwnersView, Scope, Victim, WaitGraph};
+pub use graph::{Fact, OwnersView, SEARCH_PAUSE, Scope, Victim, WaitGraph};
 pub use lock_server::{LockServer, reply_to};
 pub use table::{LockTable, UserQuota};
 

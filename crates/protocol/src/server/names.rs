@@ -30,11 +30,17 @@ pub(super) struct Entry {
     pub(super) counted: u8,
     /// A writer has left: the readers that wait now go before the next writer.
     pub(super) readers_due: bool,
-    /// What every holder was told that others want, as far as it is in their way; nothing if some
-    /// were told otherwise.
+    /// What every holder was told that others want and that is in their way; nothing if some were
+    /// told otherwise.
     pub(super) told: Option<Option<Mode>>,
-    /// Its revokes are sent again then.
+    /// It is looked at again then, because somebody waits.
     pub(super) alarm: Option<Tick>,
+    /// How often in a row that was in vain.
+    pub(super) repeats: u8,
+    /// It has so many claims that they are indexed.
+    pub(super) is_crowded: bool,
+    /// Holders that have a retry and have not acquired again.
+    pub(super) reserved: u32,
 }
 
 const _: () = assert!(size_of::<Entry>() == 128);
@@ -44,13 +50,18 @@ impl Entry {
         self.readers.len + self.writers.len + u32::from(self.upgrader.some().is_some())
     }
 
-    /// All of its claims.
+    /// Number of holders and waiters.
     pub(super) fn claims(&self) -> u32 {
         self.holders.len + self.waiters()
     }
 
     pub(super) fn is_unused(&self) -> bool {
         self.claims() == 0
+    }
+
+    /// The writer whose turn it is, if the record is free.
+    pub(super) fn next_writer(&self) -> Option<ClaimIx> {
+        self.writers.head.some().filter(|_| self.holders.is_empty())
     }
 
     /// The strongest wish of those who wait.
@@ -134,6 +145,9 @@ impl Names {
             readers_due: false,
             told: Some(None),
             alarm: None,
+            repeats: 0,
+            is_crowded: false,
+            reserved: 0,
         });
         let ix = RecordIx::new(key);
         let entries = &self.entries;

@@ -37,6 +37,9 @@ use crate::slot::GroupSet;
 use crate::time::Tick;
 use crate::token::Epoch;
 
+/// So many leases end at a time.
+const EXPIRED_AT_ONCE: usize = 256;
+
 /// What the registry wants told to the tables, in order, before anything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToTables {
@@ -191,8 +194,9 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
-    /// The sessions whose `unrecovered` is above 0.
+    /// The sessions whose `unrecovered` is above 0, and when the lease of each ends.
     unrecovered: BTreeSet<SessionId>,
+    unrecovered_ends: BTreeSet<(Tick, SessionId)>,
     /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
     ended: VecDeque<(Tick, SessionId)>,
     ended_ids: BTreeSet<SessionId>,
@@ -215,6 +219,7 @@ impl Registry {
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
             unrecovered: BTreeSet::new(),
+            unrecovered_ends: BTreeSet::new(),
             ended: VecDeque::new(),
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
@@ -294,10 +299,15 @@ impl Registry {
         self.unrecovered.contains(&session)
     }
 
-    /// Those sessions, and when the lease of each ends: then it is not waited for any longer.
-    pub fn recovering_sessions(&self) -> impl Iterator<Item = (SessionId, Tick)> {
-        let end = |id: &SessionId| self.sessions.get(id).map_or(Tick::ZERO, |known| known.until);
-        self.unrecovered.iter().map(move |id| (*id, end(id)))
+    /// Those sessions, by their ids.
+    pub fn recovering_sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.unrecovered.iter().copied()
+    }
+
+    /// When the last of their leases ends: then nobody is waited for any longer.
+    #[must_use]
+    pub fn recovers_until(&self) -> Option<Tick> {
+        self.unrecovered_ends.last().map(|&(until, _)| until)
     }
 
     /// When the session's lease ends, if it is open.
@@ -311,8 +321,8 @@ impl Registry {
     /// nobody. Takes as long as there are such sessions, and no time if there are none.
     #[must_use]
     pub fn recovering(&self) -> Option<Recovering> {
-        let until = self.recovering_sessions().map(|(_, until)| until).max()?;
-        Some(Recovering { until, waiting_for: self.unrecovered.iter().copied().collect() })
+        let until = self.recovers_until()?;
+        Some(Recovering { until, waiting_for: self.recovering_sessions().collect() })
     }
 
     /// What is served now.
@@ -321,11 +331,14 @@ impl Registry {
         &self.terms
     }
 
-    /// Ends the leases whose time has come. Call it before anything else happens at `now`.
+    /// Ends leases whose time has come. Call it before anything else happens at `now`. If very many
+    /// end at once, some are left for the next call, which [`Registry::next_deadline`] asks for at
+    /// once; none of these is extended any more.
     pub fn expire(&mut self, now: Tick, out: &mut VecDeque<RegistryOutput>) {
-        while let Some(&(tick, session)) = self.leases.first()
-            && tick <= now
-        {
+        for _ in 0..EXPIRED_AT_ONCE {
+            let Some(&(_, session)) = self.leases.first().filter(|(tick, _)| *tick <= now) else {
+                break;
+            };
             if self.limits.bugs.has(Bug::ForgetNotStored) {
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
             }
@@ -348,6 +361,7 @@ impl Registry {
                 State::Listed => Err(SessionRefusal::Resting),
                 _ if (known.ttl, known.handoff) != (ttl, handoff) => Err(SessionRefusal::Differs),
                 State::Opening => Ok(()),
+                State::Open if known.until <= now => Err(SessionRefusal::Unknown),
                 State::Open => {
                     self.send(id, ToNode::Opened { terms: self.terms.clone() }, out);
                     Ok(())
@@ -383,6 +397,10 @@ impl Registry {
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
+        // It is over, and has yet to be ended.
+        if self.sessions[&id].until <= now {
+            return Err(SessionRefusal::Unknown);
+        }
         if self.sessions[&id].unrecovered > 0 && !self.may_extend(now, id) {
             for term in self.terms.clone() {
                 self.send(id, ToNode::Serving(term), out);
@@ -520,8 +538,8 @@ impl Registry {
             Pending::Forget(id)
                 if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
             Pending::Forget(session) => {
+                self.set_recovered(session);
                 self.sessions.remove(&session);
-                self.unrecovered.remove(&session);
                 self.remember_ended(now, session);
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
                 out.push_back(RegistryOutput::Out(Output::Ended { session }));
@@ -566,7 +584,16 @@ impl Registry {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.unrecovered = session.unrecovered.saturating_sub(1);
         if session.unrecovered == 0 {
-            self.unrecovered.remove(&id);
+            self.set_recovered(id);
+        }
+    }
+
+    /// The session is not waited for any more.
+    fn set_recovered(&mut self, id: SessionId) {
+        if self.unrecovered.remove(&id)
+            && let Some(session) = self.sessions.get(&id)
+        {
+            self.unrecovered_ends.remove(&(session.until, id));
         }
     }
 
@@ -661,6 +688,7 @@ impl Registry {
             session.is_last |= one.last;
             if count > 0 {
                 self.unrecovered.insert(one.session);
+                self.unrecovered_ends.insert((session.until, one.session));
             }
             if session.state == State::Open {
                 let (session, handoff) = (one.session, session.handoff);
@@ -697,8 +725,11 @@ impl Registry {
     fn set_lease(&mut self, id: SessionId, until: Tick) {
         let session = self.sessions.get_mut(&id).expect("a session with a lease is known");
         self.leases.remove(&(session.until, id));
-        session.until = until;
         self.leases.insert((until, id));
+        if self.unrecovered_ends.remove(&(session.until, id)) {
+            self.unrecovered_ends.insert((until, id));
+        }
+        session.until = until;
     }
 
     fn store(&mut self, pending: Pending, what: Store, out: &mut VecDeque<RegistryOutput>) {

@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     waiters_per_user: 2,
     owners: OWNERS_MAX,
     search_steps: 50,
+    portion: 2,
     ttl_min: Duration::from_secs(1),
     ttl_max: Duration::from_secs(10),
     reserve: Duration::from_secs(1),

@@ -2,16 +2,23 @@
 //!
 //! | command | needs |
 //! |---|---|
-//! | `HELLO`, `AUTH`, `QUIT`, `RESET` | nothing |
-//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read* or *write* |
+//! | `HELLO` with `AUTH`, `AUTH`, `QUIT`, `RESET` | nothing |
+//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read*, or *write* for a write or an upgrade |
 //! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
+//! | `LS.RELEASE`, `LS.CANCEL`, the same by `LS.TELL` | *read* or *write*: nobody else can hold it |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | its secret number, and that it is the user's own |
 //! | `LS.END`, which takes a public id | *admin* of all |
 //! | `LS.LOCKS`, `LS.WAITS` | a login; shows what the user may *inspect* |
 //! | `LS.SESSIONS`, `CLIENT LIST` | a login; shows their own, or all to who may *inspect* all |
 //! | `LS.UNLOCK` | that the lock is the user's own |
-//! | all else, such as `LS.RELEASE` | a login |
+//! | all else | a login |
+//!
+//! `tests/service/rights.rs` goes through every command, flag and message.
+//!
+//! **Invariant:** a session or a lock of another user is answered as one that there is not, so that
+//! nobody finds out which numbers are in use. Only `LS.OPEN` with a number and `LS.LOCK` with an id
+//! can't hide it, since they would begin one: they answer as to a number that was used before.
 //!
 //! Who shows an epoch that the server has not come to says that its storage went back in time. That
 //! makes it begin a term above, in which nothing is granted until all have re-asserted, and epochs
@@ -28,6 +35,7 @@ use lockspan_protocol::{
 use lockspan_wire::{Command, CommandError, ErrorCode, Event, LockGrant, reply};
 
 use super::connection::Connection;
+use super::locks::no_such;
 use super::peers::Peer;
 use crate::service::{Seat, Service, Work, session_of};
 use crate::users::{User, Verb};
@@ -215,18 +223,13 @@ impl Access {
         }
     }
 
-    /// A session is spoken for by its own user alone.
-    pub(super) fn check_owner(&self, seat: &Seat) -> Result<(), CommandError> {
-        let is_own = match self {
+    /// Whether it may speak for a session: that is up to its own user.
+    pub(super) fn owns(&self, seat: &Seat) -> bool {
+        match self {
             Self::Everybody => true,
             Self::Nobody => false,
             Self::User(known) => seat.belongs_to(known.user.name()),
-        };
-        if is_own {
-            return Ok(());
         }
-        let text = format!("{} is a session of another user", seat.id);
-        Err(CommandError::new(ErrorCode::NoPerm, text))
     }
 }
 
@@ -255,25 +258,26 @@ impl Connection {
             Command::Inspect { record } | Command::History { record, .. } => {
                 known.check(Verb::Inspect, record)?;
             }
-            Command::Reassert { record, mode, former, epoch, claim, .. } => {
+            // Only who may read a record can have it. In a grace, a release is remembered.
+            Command::Release { record, .. } | Command::Cancel { record, .. } => {
+                known.check(Verb::Read, record)?;
+            }
+            Command::Reassert { record, mode, epoch, claim, .. } => {
                 known.check(verb_of(claimed(*mode, claim)), record)?;
                 known.check_epoch(service, record, *epoch, Some(claim))?;
-                self.check_former(*former)?;
             }
-            Command::Reasserted { former, .. } => self.check_former(*former)?,
             Command::End { .. } => known.check_everywhere(Verb::Admin)?,
             Command::Tell { message, .. } => match message {
                 ToServer::Acquire { record, mode, epoch, upgrade, .. } => {
                     known.check(verb_of(mode_of(*mode, *upgrade)), record)?;
                     known.check_epoch(service, record, *epoch, None)?;
                 }
-                ToServer::Reassert { record, mode, former, epoch, claim, .. } => {
+                ToServer::Reassert { record, mode, epoch, claim, .. } => {
                     known.check(verb_of(claimed(*mode, claim)), record)?;
                     known.check_epoch(service, record, *epoch, Some(claim))?;
-                    self.check_former(Some(*former))?;
                 }
-                ToServer::Page { former, .. } | ToServer::Reasserted { former, .. } => {
-                    self.check_former(Some(*former))?;
+                ToServer::Release { record, .. } | ToServer::Cancel { record, .. } => {
+                    known.check(Verb::Read, record)?;
                 }
                 _ => {}
             },
@@ -282,23 +286,14 @@ impl Connection {
         Ok(())
     }
 
-    /// Who speaks in the place of an earlier session is its user.
-    fn check_former(&self, former: Option<SessionId>) -> Result<(), CommandError> {
-        match former.and_then(|former| self.shared.service.seat(former)) {
-            Some(seat) => self.access.check_owner(&seat),
-            None => Ok(()),
-        }
-    }
-
     /// A command that goes around the session's seat is for its user all the same.
     pub(super) fn check_session(&self, session: SessionId) -> Result<(), CommandError> {
         if self.access.is_everybody() {
             return Ok(());
         }
-        match self.shared.service.seat(session) {
-            Some(seat) => self.access.check_owner(&seat),
-            None => Ok(()),
-        }
+        let seat = self.shared.service.seat(session);
+        let is_own = seat.is_some_and(|seat| self.access.owns(&seat));
+        if is_own { Ok(()) } else { Err(no_such(session)) }
     }
 
     /// Tells that the command is not carried out: a node by an event, all others by a reply.
@@ -319,11 +314,10 @@ impl Connection {
         if let Some((session, answer)) = answer {
             // Only for sessions of its own user: nobody tells anything in another's name.
             if let Command::Tell { message, .. } = command
-                && let ToServer::Reassert { former, .. } = message
+                && matches!(message, ToServer::Reassert { .. })
                 && !matches!(why, Denied::NotServed(_))
-                && self.check_former(Some(*former)).is_ok()
                 && let Some(seat) = self.shared.service.seat(session)
-                && self.access.check_owner(&seat).is_ok()
+                && self.access.owns(&seat)
             {
                 self.shared.service.disown(&seat, message, work);
             }
@@ -389,6 +383,12 @@ fn answer_to(message: &ToServer, why: &Denied) -> Option<ToNode> {
         (ToServer::Reassert { record, seq, claim: Claim::Held { .. }, .. }, _) => {
             Some(ToNode::Lost { record: record.clone(), seq: *seq })
         }
+        // It goes on reading what it can't have.
+        (
+            ToServer::Release { record, keep: Some(keep), .. }
+            | ToServer::Cancel { record, keep: Some(keep), .. },
+            _,
+        ) => Some(ToNode::Lost { record: record.clone(), seq: *keep }),
         // It says so again from time to time; once the epoch has come it is answered.
         (_, Denied::Epoch(_)) => None,
         (

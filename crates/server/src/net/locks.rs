@@ -105,8 +105,8 @@ impl Connection {
                 let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
-            Events::Push => seat.listen(&self.outbox, false),
-            Events::Message => seat.listen(&self.outbox, true),
+            Events::Push => seat.listen(&self.outbox, false)?,
+            Events::Message => seat.listen(&self.outbox, true)?,
             Events::None => seat.stop_listening(&self.outbox),
         }
         Ok(())
@@ -159,8 +159,8 @@ impl Connection {
             Command::Lock { .. } => self.lock(command, work),
             Command::Renew { record, id, grant } => {
                 let (session, service) = (session_of(id, &record), &self.shared.service);
-                let seat = service.seat(session).ok_or_else(lock_is_over)?;
-                self.access.check_owner(&seat)?;
+                let seat = service.seat(session).filter(|seat| self.access.owns(seat));
+                let seat = seat.ok_or_else(lock_is_over)?;
                 service.check_seal(id, &record, &grant)?;
                 let unrecovered = service.is_unrecovered(session);
                 self.access.check_token(service, &record, grant.token, unrecovered)?;
@@ -170,10 +170,9 @@ impl Connection {
                 let service = &self.shared.service;
                 let session = session_of(handle.id, &record);
                 let seat = service.seat(session).or_else(|| service.unlock_unseen(session, work));
-                let Some(seat) = seat else {
+                let Some(seat) = seat.filter(|seat| self.access.owns(seat)) else {
                     return now(reply::ended(false));
                 };
-                self.access.check_owner(&seat)?;
                 if let Some(grant) = &handle.grant {
                     service.check_seal(handle.id, &record, grant)?;
                 }
@@ -209,17 +208,19 @@ impl Connection {
             None => SessionId(draw()?),
         };
         let outbox = Arc::clone(&self.outbox);
+        let listen = |seat: &Arc<Seat>| match events {
+            Events::Push => seat.listen(&outbox, false),
+            Events::Message => seat.listen(&outbox, true),
+            Events::None => Ok(()),
+        };
+        // A new session has no listener yet, so that only one that is known can refuse another.
+        if let Some(seat) = self.shared.service.seat(session).filter(|it| self.access.owns(it)) {
+            listen(&seat)?;
+        }
         let join = |seat: &Arc<Seat>| {
-            match events {
-                Events::Push => seat.listen(&outbox, false),
-                Events::Message => seat.listen(&outbox, true),
-                Events::None => {}
-            }
+            let _ = listen(seat);
             Service::await_open(seat, outbox.open_slot());
         };
-        if let Some(seat) = self.shared.service.seat(session) {
-            self.access.check_owner(&seat)?;
-        }
         let owner = self.access.user();
         let opened = self.shared.service.open(session, ttl, handoff, owner, join, work);
         let seat = opened.map_err(|why| CommandError::from(&why))?;
@@ -235,9 +236,6 @@ impl Connection {
             Some(id) => LockTag { id, brought: true },
             None => LockTag { id: draw_id()?, brought: false },
         };
-        if let Some(seat) = self.shared.service.seat(session_of(tag.id, &record)) {
-            self.access.check_owner(&seat)?;
-        }
         let ttl = ttl.unwrap_or_else(|| self.default_lease());
         let (owner, wish) = (self.access.user(), LockWish { record, mode, wait, tag });
         let seat = self.shared.service.lock(&self.outbox, ttl, owner, wish, work)?;

@@ -166,6 +166,11 @@ impl Slot {
         self.outbox.closed().is_some()
     }
 
+    /// The number of its connection.
+    pub(crate) fn connection(&self) -> u64 {
+        self.outbox.id
+    }
+
     /// Whether it is a reply of this connection.
     pub(crate) fn is_of(&self, outbox: &Arc<Outbox>) -> bool {
         Arc::ptr_eq(&self.outbox, outbox)

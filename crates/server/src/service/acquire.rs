@@ -251,7 +251,10 @@ impl Service {
         let message =
             ToServer::Acquire { record: record.clone(), mode, seq, epoch, upgrade, owners };
         match self.say(shard, seat, message, now, work) {
-            Ok(()) => supersede(shard, seat, &record, work),
+            Ok(()) => {
+                supersede(shard, seat, &record, work);
+                seat.goes_on_asking(&record, seq, &own);
+            }
             // Others that wait for the same number are still in line.
             Err(why) => {
                 if let Some((ask, _)) = seat.unask(&record, seq, &own) {

@@ -12,18 +12,16 @@ use lockspan_protocol::{
 };
 use lockspan_wire::{ErrorCode, Event, Value};
 
+use super::epochs::Epochs;
 use super::of_users::OfUsers;
 use super::public::ByPublicId;
 use super::recovery::Recovers;
 use super::seat::Seat;
+use super::timer::DUE_AT_ONCE;
 use super::work::Note;
 use super::{Service, Work, shard_of};
 use crate::clock;
 use crate::store::Saved;
-
-/// An epoch is taken at each start, so storage that went back is not further behind than this. Who
-/// shows a higher one is wrong: epochs are numbered to 2^23, and the last of them is the end.
-const BEHIND_MAX: u32 = 1 << 16;
 
 /// What is behind the registry's lock.
 #[derive(Debug)]
@@ -41,6 +39,8 @@ pub(super) struct Desk {
     phantom: Option<Listed>,
     /// Whom a restart has to wait for.
     pub(super) recovers: Option<Recovers>,
+    /// What clients have shown of later epochs.
+    pub(super) epochs: Epochs,
 }
 
 impl Desk {
@@ -57,6 +57,7 @@ impl Desk {
             orphans: HashSet::new(),
             phantom: None,
             recovers: None,
+            epochs: Epochs::default(),
         }
     }
 }
@@ -65,6 +66,16 @@ impl Desk {
     /// Whether it is what stands for the sessions of which nothing is known.
     pub(super) fn is_phantom(&self, session: SessionId) -> bool {
         self.phantom.is_some_and(|phantom| phantom.session == session)
+    }
+
+    /// What stands for them.
+    pub(super) fn phantom(&self) -> Option<Listed> {
+        self.phantom
+    }
+
+    /// Whether those are still waited for.
+    pub(super) fn phantom_recovers(&self) -> bool {
+        self.phantom.is_some_and(|phantom| self.registry.recovers(phantom.session))
     }
 
     /// A session has its seat.
@@ -131,6 +142,7 @@ impl Service {
             }
             self.orphans.store(desk.orphans.len(), Ordering::Relaxed);
             let Saved { epoch, sessions } = saved;
+            desk.epochs.first = epoch.next().unwrap_or(Epoch::MAX).number();
             desk.registry.take(now, GroupSet::ALL, epoch, sessions, &mut desk.out)
         })
     }
@@ -140,6 +152,11 @@ impl Service {
         self.epochs.iter().map(|epoch| epoch.load(Ordering::Acquire)).max().unwrap_or(0)
     }
 
+    /// The group is not served until it is taken again.
+    pub(super) fn unserve(&self, group: Group) {
+        self.epochs[usize::from(group.0)].store(0, Ordering::Release);
+    }
+
     /// Whether every group is served.
     pub(crate) fn serves_all(&self) -> bool {
         self.epochs.iter().all(|epoch| epoch.load(Ordering::Acquire) > 0)
@@ -147,12 +164,15 @@ impl Service {
 
     /// The writer has made these durable.
     pub(crate) fn stored(&self, stores: Vec<StoreId>, work: &mut Work) {
-        self.with_desk(work, |desk, now| {
-            for store in stores {
-                // It was under way; if it is not any more, its groups were left.
-                let _ = desk.registry.stored(now, store, &mut desk.out);
-            }
-        });
+        // A commit may have very many; others have the registry in between.
+        for some in stores.chunks(DUE_AT_ONCE) {
+            self.with_desk(work, |desk, now| {
+                for &store in some {
+                    // It was under way; if it is not any more, its groups were left.
+                    let _ = desk.registry.stored(now, store, &mut desk.out);
+                }
+            });
+        }
     }
 
     /// Every session hears that the server stops, and every command that waits.
@@ -180,7 +200,9 @@ impl Service {
                     }
                     Note::Progress { session } => desk.registry.progressed(session),
                     Note::Dropped { former } => desk.registry.dropped(former),
-                    Note::Behind { groups, above } => self.behind(desk, now, groups, above, work),
+                    Note::Behind { groups, above, by } => {
+                        self.behind(desk, now, groups, above, by, work);
+                    }
                 }
             }
             match desk.out.pop_front() {
@@ -293,42 +315,6 @@ impl Service {
                 );
                 self.began.notify_one();
             }
-        }
-    }
-
-    /// A table can't go on with these groups in their epoch: they are taken again, above. The
-    /// sessions that are open may re-assert what they had.
-    fn behind(&self, desk: &mut Desk, now: Tick, groups: GroupSet, above: Epoch, work: &mut Work) {
-        let behind = |epoch: Epoch| above.number().checked_sub(epoch.number());
-        let is_behind = |epoch| behind(epoch).is_some_and(|epochs| epochs <= BEHIND_MAX);
-        let terms = desk.registry.terms().iter().filter(|term| is_behind(term.epoch));
-        let groups = terms.fold(GroupSet::EMPTY, |all, term| all.or(term.groups.and(groups)));
-        if groups.is_empty() {
-            tracing::debug!("a client has shown {above}: that is over, or can't have been");
-            return;
-        }
-        tracing::warn!(
-            "a client has shown {above} of {groups}, or its tokens are used up: these are taken \
-             again above it, and clients re-assert"
-        );
-        desk.registry.leave(groups);
-        for group in groups.iter() {
-            self.epochs[usize::from(group.0)].store(0, Ordering::Release);
-        }
-        for shard in 0..self.shards.len() {
-            self.tell_shard(shard, TableInput::Leave { groups }, work);
-        }
-        let open = desk.registry.open_sessions();
-        let open = open.map(|it| Listed {
-            session: it.session,
-            ttl: it.ttl,
-            handoff: it.handoff,
-            here: true,
-            last: false,
-        });
-        let listed: Vec<_> = open.chain(desk.phantom).collect();
-        if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {
-            tracing::error!("{groups} can't be served any more: {why}");
         }
     }
 }

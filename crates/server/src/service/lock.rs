@@ -110,6 +110,7 @@ impl Vigils {
         crate::lock(&self.0).insert(PatienceKey::new(at), seat);
     }
 
+    /// Those whose time has come, as many as are extended at a time.
     fn due(&self, now: Tick) -> Vec<Arc<Seat>> {
         let mut all = crate::lock(&self.0);
         let mut due = Vec::new();

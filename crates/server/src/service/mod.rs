@@ -54,6 +54,7 @@
 
 mod acquire;
 mod desk;
+mod epochs;
 mod lock;
 mod look;
 mod of_users;
@@ -75,9 +76,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use lockspan_protocol::server::Budget;
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::watch::{Datatypes, Watch};
+use lockspan_protocol::server::{Budget, SEARCH_PAUSE};
 use lockspan_protocol::{
     Epoch, GROUPS, Group, Limits, LockTable, Record, Refusal, SessionId, SessionRefusal, Tick,
     ToServer, WaitGraph,
@@ -132,6 +133,8 @@ pub(crate) struct Service {
     /// A term has begun, or it could not be stored that it does.
     pub(crate) began: Notify,
     pub(crate) limits: Limits,
+    /// Clients log in, and of those who show later epochs only operators come this far.
+    pub(crate) has_users: bool,
     pub(crate) meters: Meters,
     /// Epochs that users show and are not believed, for the log.
     pub(crate) shown_epochs: Seldom,
@@ -173,6 +176,7 @@ impl Service {
             ready: AtomicBool::new(false),
             began: Notify::new(),
             limits,
+            has_users: false,
             meters: Meters::default(),
             shown_epochs: Seldom::default(),
             datatypes,
@@ -292,6 +296,9 @@ impl Service {
         let deadline = shard.table.next_deadline();
         drop(shard);
         self.ring_by(deadline);
+        if std::mem::take(&mut work.is_searching) {
+            self.ring_by(Some(now + SEARCH_PAUSE));
+        }
         result
     }
 

@@ -40,6 +40,7 @@ impl Places {
         crate::lock(&self.0).extend(places.drain(..).map(|place| (now + LASTING, place)));
     }
 
+    /// Those whose time has come, as many as are told at a time.
     fn due(&self, now: Tick) -> Vec<Place> {
         let mut all = crate::lock(&self.0);
         let due = all.iter().take(DUE_AT_ONCE).take_while(|(at, _)| *at <= now).count();

@@ -1,13 +1,11 @@
 //! The time after a restart in which sessions re-assert what they held: whom the server waits for,
 //! and how long at most. The log has a line at its beginning and one at its end.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use lockspan_protocol::{Record, SessionId, Tick};
 use lockspan_wire::PublicId;
 use lockspan_wire::reply::Recovery;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use super::Service;
 use super::desk::Desk;
@@ -46,7 +44,7 @@ impl Service {
             Some(under_way) => desk.recovers = Some(under_way),
             None if left == 0 => {}
             None => {
-                let all = desk.registry.recovering_sessions().map(|(id, _)| id);
+                let all = desk.registry.recovering_sessions();
                 let missing: BTreeSet<_> = all.filter(|&id| !desk.is_phantom(id)).collect();
                 let listed = missing.len();
                 desk.recovers = Some(Recovers { since: now, listed, missing });
@@ -85,22 +83,14 @@ impl Service {
         self.recovery_of(&crate::lock(&self.desk), clock::now())
     }
 
+    /// However many sessions it waits for, it looks at a few.
     fn recovery_of(&self, desk: &Desk, now: Tick) -> Option<Recovery> {
-        let mut sessions = desk.registry.recovering_sessions();
-        let mut told =
-            Recovery { sessions: 0, some: Vec::new(), unknown: false, left: Duration::ZERO };
-        for (id, until) in sessions.by_ref() {
-            told.left = told.left.max(until.since(now));
-            if desk.is_phantom(id) {
-                told.unknown = true;
-                continue;
-            }
-            told.sessions += 1;
-            if told.some.len() < NAMED {
-                told.some.push(self.public(id));
-            }
-        }
-        (told.sessions > 0 || told.unknown).then_some(told)
+        let left = desk.registry.recovers_until()?.since(now);
+        let unknown = desk.phantom_recovers();
+        let sessions = desk.registry.unrecovered() - usize::from(unknown);
+        let named = desk.registry.recovering_sessions().filter(|&id| !desk.is_phantom(id));
+        let some = named.take(NAMED).map(|id| self.public(id)).collect();
+        Some(Recovery { sessions, some, unknown, left })
     }
 
     /// Whether it is not known yet who holds the record.

@@ -28,14 +28,16 @@ impl Service {
     ) -> Result<Arc<Seat>, SessionRefusal> {
         self.with_desk(work, |desk, now| {
             let is_own = |seat: &Arc<Seat>| owner.is_none_or(|owner| seat.belongs_to(owner));
-            if !desk.seats.get(&session).is_none_or(is_own) {
-                return Err(SessionRefusal::Differs);
-            }
-            let new = owner.filter(|_| !desk.seats.contains_key(&session));
+            let known = desk.seats.get(&session);
+            let new = owner.filter(|_| !known.is_some_and(is_own));
             if let Some(user) = new
                 && let Some(max) = desk.of_users.is_full(user)
             {
                 return Err(SessionRefusal::TooManyOfUser { max });
+            }
+            if !known.is_none_or(is_own) {
+                // As if it were over: whose it is is told to nobody else.
+                return Err(SessionRefusal::Unknown);
             }
             desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
             if let Some(user) = new {

@@ -129,13 +129,15 @@ impl Shard {
                     | Fact::Gone { session, .. }) = &fact;
                     let scope =
                         self.seats.get(*session).map_or_else(Scope::default, |it| it.scope());
-                    work.victims.extend(crate::lock(graph).handle_in(scope, fact));
+                    let mut graph = crate::lock(graph);
+                    work.victims.extend(graph.handle_in(scope, fact));
+                    work.is_searching |= graph.is_searching();
                 }
                 TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
                 TableOutput::Progress { session } => work.notes.push(Note::Progress { session }),
                 TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),
-                TableOutput::Behind { groups, above } => {
-                    work.notes.push(Note::Behind { groups, above });
+                TableOutput::Behind { groups, above, by } => {
+                    work.notes.push(Note::Behind { groups, above, by });
                 }
             }
         }

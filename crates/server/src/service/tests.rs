@@ -1,10 +1,13 @@
 //! What can't be brought about from outside: notes that come late and twice.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
-use lockspan_protocol::{Epoch, GroupSet, Handoff, Limits, Mode, Record, Seq, SessionId, ToServer};
+use lockspan_protocol::{
+    Epoch, GroupSet, Handoff, Limits, Mode, Owner, Record, Seq, SessionId, ToServer,
+};
 
 use super::work::Note;
 use super::{LocksLook, PublicKey, Seat, Service, SessionsLook, Work};
@@ -12,7 +15,11 @@ use crate::net::glob::Pattern;
 use crate::store::{Saved, Storage};
 
 fn service(fresh: bool) -> Service {
-    let service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
+    with_limits(Limits::default(), fresh)
+}
+
+fn with_limits(limits: Limits, fresh: bool) -> Service {
+    let service = Service::new(limits, 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
     let mut work = Work::default();
     let saved = Saved::nothing(fresh, Duration::from_secs(60), SessionId(77));
     service.take_all(saved, &mut work).expect("nothing is served yet");
@@ -25,9 +32,19 @@ fn epoch(number: u32) -> Epoch {
     Epoch::new(number).expect("small")
 }
 
+/// A client shows these epochs.
 fn behind(service: &Service, groups: GroupSet, above: &[u32]) {
+    note_behind(service, groups, above, Some(SessionId(99)));
+}
+
+/// The tokens of these epochs are used up.
+fn used_up(service: &Service, groups: GroupSet, above: &[u32]) {
+    note_behind(service, groups, above, None);
+}
+
+fn note_behind(service: &Service, groups: GroupSet, above: &[u32], by: Option<SessionId>) {
     let mut work = Work::default();
-    let note = |&above| Note::Behind { groups, above: epoch(above) };
+    let note = |&above| Note::Behind { groups, above: epoch(above), by };
     work.notes.extend(above.iter().map(note));
     service.finish(&mut work);
 }
@@ -57,10 +74,12 @@ fn a_late_double_of_behind_does_not_take_an_epoch_twice() {
     behind(&service, groups, &[5, 1]);
     assert_eq!((service.terms(), service.stats().claims), (terms, 1), "the term above it stands");
     behind(&service, groups, &[6]);
+    assert_eq!(service.epoch_of(&record), Some(epoch(6)), "one client a minute is believed");
+    used_up(&service, groups, &[6]);
     assert_eq!(service.epoch_of(&record), Some(epoch(7)));
     assert!(service.serves_all());
     let others = service.terms().into_iter().filter(|it| it.groups.and(groups).is_empty());
-    assert!(others.into_iter().all(|term| term.epoch == epoch(1)), "others are as they were");
+    assert!(others.into_iter().all(|term| term.epoch == epoch(6)), "others are as they were");
 }
 
 #[test]
@@ -124,8 +143,8 @@ fn groups_that_are_taken_again_and_again_prolong_no_lease() {
     let service = service(false);
     let end = |service: &Service| crate::lock(&service.desk).registry.next_deadline();
     let phantom = end(&service);
-    behind(&service, GroupSet::ALL, &[5]);
-    behind(&service, GroupSet::ALL, &[9]);
+    used_up(&service, GroupSet::ALL, &[5]);
+    used_up(&service, GroupSet::ALL, &[9]);
     assert_eq!(end(&service), phantom, "the run before ends when it was to end");
 
     let mut work = Work::default();
@@ -133,8 +152,8 @@ fn groups_that_are_taken_again_and_again_prolong_no_lease() {
     service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
     let first = end(&service);
     assert!(first < phantom, "the session is the first to end");
-    behind(&service, GroupSet::ALL, &[15]);
-    behind(&service, GroupSet::ALL, &[25]);
+    used_up(&service, GroupSet::ALL, &[15]);
+    used_up(&service, GroupSet::ALL, &[25]);
     assert_eq!(end(&service), first, "it has to re-assert within the lease that it had");
 }
 
@@ -282,4 +301,146 @@ fn service_f66_what_is_due_is_done_in_parts() {
         service.tell_places(later, &mut work);
         assert_eq!(told(), expected);
     }
+}
+
+/// A deadlock that is not found within the steps of one fact is found by the timer.
+#[test]
+fn service_f70_the_timer_goes_on_with_a_search_that_is_too_long() {
+    let owners = 40;
+    let service = with_limits(Limits { search_steps: 20, ..Limits::default() }, true);
+    let mut work = Work::default();
+    let name = |number: u64| Record::new("a", number.to_string()).expect("a name");
+    let seats: Vec<_> = (0..owners)
+        .map(|number| {
+            let (session, ttl) = (SessionId(1 + number), Duration::from_secs(5));
+            service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+        })
+        .collect();
+    let tell = |number: u64, message: ToServer, work: &mut Work| {
+        service.tell_table(&seats[number as usize], message, work).expect("it is heard");
+        service.finish(work);
+    };
+    let acquire = |record: Record, owner: u64, seq: u64| ToServer::Acquire {
+        epoch: service.epoch_of(&record).expect("it is served"),
+        record,
+        mode: Mode::Write,
+        seq: Seq(seq),
+        upgrade: false,
+        owners: vec![Owner(owner)],
+    };
+    for number in 0..owners {
+        tell(number, acquire(name(number), number, 1), &mut work);
+    }
+    // Each waits for what the next one has, and the last for what the first one has.
+    for number in 0..owners {
+        let next = (number + 1) % owners;
+        tell(number, acquire(name(next), number, 2), &mut work);
+        let (holders, waits) = (vec![Owner(next)], Vec::new());
+        let report =
+            ToServer::Report { record: name(next), seq: Seq(1), number: 1, holders, waits };
+        tell(next, report, &mut work);
+    }
+    assert_eq!(service.stats().deadlocks, 0, "the cycle is longer than the steps of one fact");
+    let mut rings = 0;
+    while crate::lock(&service.graph).is_searching() {
+        assert!(service.rings_at.load(Ordering::Relaxed) < u64::MAX, "the timer is set");
+        service.ring(&mut work);
+        rings += 1;
+        assert!(rings < 1000, "it comes to an end");
+    }
+    assert_eq!(service.stats().deadlocks, 1, "after {rings} rings");
+}
+
+/// Whatever clients show, and for however long, a run uses up few epochs. (That one a minute is
+/// believed is tried in `epochs.rs`; here each minute is over at once.)
+#[test]
+fn service_f75_clients_do_not_use_up_the_epochs() {
+    let service = service(true);
+    let highest = || service.highest_epoch();
+    for round in 1..2_000 {
+        let present = highest();
+        // A later one, and a token of the present one.
+        let shown = [present + 65_536, present + 64, present + 3, present][round % 4];
+        behind(&service, GroupSet::ALL, &[shown]);
+        crate::lock(&service.desk).epochs.believed_at = None;
+    }
+    assert_eq!(highest(), 66, "64 above the epoch of the start, and the next one");
+    assert!(service.serves_all());
+    // An operator goes further, by a bounded step.
+    let mut service = with_limits(Limits::default(), true);
+    service.has_users = true;
+    behind(&service, GroupSet::ALL, &[1 + 65_537]);
+    assert_eq!(service.highest_epoch(), 1);
+    behind(&service, GroupSet::ALL, &[1 + 65_536]);
+    assert_eq!(service.highest_epoch(), 65_538);
+    behind(&service, GroupSet::ALL, &[65_540]);
+    assert_eq!(service.highest_epoch(), 65_538, "once a minute");
+}
+
+/// A data directory that has come to its last epochs is served to the end, one epoch a start.
+#[test]
+fn service_f75_the_last_epochs_are_left_to_starts() {
+    let last = Epoch::MAX.number() - 5;
+    let mut service =
+        Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
+    service.has_users = true;
+    let saved = Saved { epoch: epoch(last), sessions: Vec::new() };
+    let mut work = Work::default();
+    service.take_all(saved, &mut work).expect("there are some left");
+    service.finish(&mut work);
+    behind(&service, GroupSet::ALL, &[last + 2, last + 4]);
+    assert_eq!(service.highest_epoch(), last + 1);
+    behind(&service, GroupSet::ALL, &[last + 1]);
+    assert_eq!(service.highest_epoch(), last + 2, "by one");
+}
+
+/// Rings until nothing is due any more, and tells how often.
+fn ring_all(service: &Service, work: &mut Work) -> usize {
+    let mut rings = 0;
+    loop {
+        service.ring(work);
+        rings += 1;
+        let next = service.rings_at.load(Ordering::Relaxed);
+        if next > crate::clock::now().0 + 5_000 {
+            return rings;
+        }
+        assert!(rings < 10_000, "it comes to an end");
+    }
+}
+
+/// A session with very many records is closed: that takes several short steps, and others have the
+/// tables in between.
+#[test]
+fn service_f72_a_large_session_is_closed_by_several_rings() {
+    let service = service(true);
+    let mut work = Work::default();
+    let mut open = |number| {
+        let (session, ttl) = (SessionId(number), Duration::from_secs(60));
+        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+    };
+    let (large, small) = (open(1), open(2));
+    let number = 10_000;
+    let acquire = |number: u64, seq: u64| {
+        let record = Record::new("a", number.to_string()).expect("a name");
+        let epoch = service.epoch_of(&record).expect("it is served");
+        let (mode, seq, upgrade, owners) = (Mode::Write, Seq(seq), false, Vec::new());
+        ToServer::Acquire { record, mode, seq, epoch, upgrade, owners }
+    };
+    for record in 1..=number {
+        service.tell_table(&large, acquire(record, record), &mut work).expect("it is granted");
+    }
+    service.tell_table(&small, acquire(number, 1), &mut work).expect("it waits");
+    service.finish(&mut work);
+    let at_once = Limits::default().portion as u64 * 4;
+    service.close(large.id, &mut work).expect("it was open");
+    service.finish(&mut work);
+    let left = service.stats().claims;
+    assert!(left >= number - at_once, "{left} claims are left after the first step");
+    assert!(service.rings_at.load(Ordering::Relaxed) < u64::MAX, "the timer goes on");
+    service.tell_table(&small, acquire(number + 1, 2), &mut work).expect("others go on");
+    let rings = ring_all(&service, &mut work);
+    assert!(rings > 3, "{rings} rings");
+    assert_eq!(service.stats().claims, 2);
+    let held = service.shards.iter().map(|shard| crate::lock(shard).table.held_by(small.id));
+    assert_eq!(held.sum::<u64>(), 2, "it was granted what it waited for");
 }

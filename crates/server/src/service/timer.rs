@@ -1,9 +1,15 @@
-//! What happens when nobody says anything: leases end, revokes are sent again, waits give up.
+//! What happens when nobody says anything: leases end, revokes are sent again, waits give up, and
+//! what one step has left is done by the next.
+//!
+//! A ring does a bounded amount of work, however much is due: so much of each table, so many leases,
+//! [`AT_A_TIME`] of each list, so many steps of the search for deadlocks. What is left is due at
+//! once, and before the next ring other tasks of this thread have their turn.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_protocol::Tick;
+use lockspan_protocol::server::SEARCH_PAUSE;
 use lockspan_protocol::server::table::TableInput;
 use tokio::task::yield_now;
 
@@ -53,7 +59,7 @@ impl Service {
     }
 
     /// Does what is due, or some of it, and sets the timer.
-    fn ring(&self, work: &mut Work) {
+    pub(super) fn ring(&self, work: &mut Work) {
         // Whoever has an earlier deadline from now on will say so.
         self.rings_at.store(u64::MAX, Ordering::Release);
         let now = clock::now();
@@ -72,6 +78,7 @@ impl Service {
             }
             self.finish(work);
         }
+        self.search_on(now, work);
         for patience in self.patiences.due(now) {
             self.give_up(patience, work);
         }
@@ -81,5 +88,16 @@ impl Service {
         self.ring_by(self.patiences.next_deadline());
         self.ring_by(self.vigils.next_deadline());
         self.ring_by(self.places.next_deadline());
+    }
+
+    /// Goes on with the search for deadlocks, if it is not finished.
+    fn search_on(&self, now: Tick, work: &mut Work) {
+        let mut graph = crate::lock(&self.graph);
+        if graph.is_searching() {
+            work.victims.extend(graph.search_on());
+            if graph.is_searching() {
+                self.ring_by(Some(now + SEARCH_PAUSE));
+            }
+        }
     }
 }

@@ -186,13 +186,14 @@ impl Service {
         });
     }
 
-    /// A table hears that a session is over; tells how many grants have ended with it.
+    /// A table hears that a session is over; tells how many grants end with it, now or a little
+    /// later.
     pub(super) fn end_in_shard(&self, shard: usize, session: SessionId, work: &mut Work) -> u64 {
         self.with_shard(shard, work, |shard, now, work| {
-            let before = shard.table.watch().ended();
+            let held = shard.table.held_by(session);
             let told = shard.step(now, TableInput::Ended { session }, &self.graph, work);
             told.expect("a table refuses nothing but messages");
-            shard.table.watch().ended() - before
+            held
         })
     }
 }

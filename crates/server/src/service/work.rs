@@ -16,8 +16,10 @@ use crate::net::outbox::Dirty;
 pub(crate) struct Work {
     /// Clients that are to be sent something.
     pub(crate) dirty: Dirty,
-    /// Waits that close a circle.
+    /// Waits that close a cycle.
     pub(super) victims: Vec<Victim>,
+    /// The search for cycles is not finished: the timer goes on with it.
+    pub(super) is_searching: bool,
     /// What tables have to say to the registry.
     pub(super) notes: Vec<Note>,
     /// Acquires to be said again, for commands that wait.
@@ -71,5 +73,5 @@ pub(super) enum Note {
     Recovered { former: SessionId },
     Progress { session: SessionId },
     Dropped { former: SessionId },
-    Behind { groups: GroupSet, above: Epoch },
+    Behind { groups: GroupSet, above: Epoch, by: Option<SessionId> },
 }

@@ -63,6 +63,7 @@ impl LockTable {
             return false;
         }
         self.challenges.insert(ix, Challenger { session, seq, since: now });
+        self.set_alarm_soon(now, ix);
         let claim = self.claims.get(upgrader);
         let (to, seq, record) = (claim.session, claim.seq, self.names.get(ix).name.clone());
         self.send(to, ToNode::Retry { record, seq }, out);

@@ -2,9 +2,10 @@
 //!
 //! Call [`LockTable::handle`] with every input, then do all it put in `out`, in order; call it with
 //! [`TableInput::Tick`] no later than [`LockTable::next_deadline`]. `now` never goes back. A
-//! refused input has changed nothing. No step takes longer for more records. A step on one record
-//! looks at its holders when it revokes them or takes that back, and at the session's claims or the
-//! record's, whichever are fewer.
+//! refused input has changed nothing. No step takes longer for more records, sessions or claims:
+//! what concerns many claims is done bit by bit, see `rests.rs`, and where a record has many claims
+//! they are indexed, see `links.rs`. Two inputs take longer, [`TableInput::Begin`] and
+//! [`TableInput::Leave`]: they are about all sessions and all records.
 //!
 //! # States of a record
 //!
@@ -26,7 +27,8 @@
 //! - **I3** an upgrader's session is among the holders, reading (in a recovery: by its end).
 //! - **I4** outside of a recovery, whoever waits is in the way of a holder or of someone before it.
 //! - **I5** after each step outside of a recovery, every holder was told what those who wait want
-//!   of it, or that nobody wants it any more; an upgrader's read and what is reserved aside.
+//!   of it, or that nobody wants it any more, or a walk is on its way to it; an upgrader's read and
+//!   what is reserved aside.
 //! - **I6** a record without claims is not kept.
 //!
 //! # Transitions
@@ -40,18 +42,24 @@
 //! | T4 | release, cancel | everything up to the seq is over, or goes on as a read; *schedule* |
 //! | T4 | the same, of what goes on | what is wanted of it is said again |
 //! | T5 | session ended | all its claims are over; *schedule* each record |
-//! | T6 | alarm | late reservations go to the end of the line; revokes are sent again; *schedule* |
+//! | T5 | later steps | the rest of its claims, see `rests.rs` |
+//! | T6 | alarm | late reservations go to the end of the line, or leave it; *schedule* |
+//! | T6 | alarm | revokes are sent again |
 //! | T6 | alarm | that grants are void is said again, where no node has answered |
 //! | T7 | re-assertion | a claim of an earlier term is there again |
 //! | T8 | end of the grace | *schedule* each record with a line |
 
+mod alarms;
 mod challenge;
+mod links;
 mod lost;
 mod quota;
 mod recovery;
 mod release;
+mod rests;
 mod schedule;
 mod view;
+mod visits;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -78,12 +86,16 @@ use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Epoch, Ticket, Token};
 
+use alarms::Resends;
 use challenge::Challenger;
+use links::{Crowd, Own};
 use lost::Voids;
 pub use quota::UserQuota;
 use quota::{UserKey, Users};
 use recovery::{Grace, Page, Total};
+use rests::{Portion, Rests};
 pub use view::{ClaimView, RecordState, RecordView};
+use visits::Visits;
 
 /// What happens to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,6 +196,8 @@ pub enum TableOutput {
         groups: GroupSet,
         /// The highest epoch known now.
         above: Epoch,
+        /// The session that has shown it; none if the tokens of the epoch are used up.
+        by: Option<SessionId>,
     },
 }
 
@@ -202,10 +216,15 @@ pub struct LockTable {
     term_of: Box<[Option<u16>; GROUPS]>,
     /// The last write token of each group.
     counts: Box<[u64; GROUPS]>,
-    /// When to send revokes again, and when reservations end. Each kind has one delay, so that the
-    /// order of setting is the order of ringing; what is not needed any more is passed over.
-    resends: VecDeque<(Tick, RecordIx)>,
-    reserves: VecDeque<(Tick, RecordIx)>,
+    /// The claims of records that have many.
+    crowds: BTreeMap<RecordIx, Crowd>,
+    /// When to look again at records for which somebody waits.
+    alarms: Resends<RecordIx>,
+    /// When to tell holders again what is wanted of them.
+    resends: Resends<ClaimIx>,
+    /// When reservations end. All have the same delay, so that the order of setting is the order of
+    /// ringing; what is not needed any more is passed over.
+    reserves: VecDeque<(Tick, ClaimIx)>,
     /// Sessions that want to upgrade where another one does.
     challenges: BTreeMap<RecordIx, Challenger>,
     voids: Voids,
@@ -215,7 +234,10 @@ pub struct LockTable {
     users: Users,
     /// The claim whose acquire is being answered: it may be granted whatever its hand-off.
     answering: ClaimIx,
+    portion: Portion,
+    rests: Rests,
     watch: Watch,
+    visits: Visits,
 }
 
 /// Where to look for a session first. It decides nothing, so it is not shown: tables that differ
@@ -236,6 +258,10 @@ struct Session {
     window: Window,
     claims: List,
     user: Option<UserKey>,
+    /// How many of them are grants.
+    held: u32,
+    /// It has ended, and its claims end bit by bit: it is told and granted nothing any more.
+    is_over: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -244,14 +270,7 @@ struct TermState {
     tickets: u64,
     grace: Option<Grace>,
     /// Who has re-asserted, and for which sessions; for those who did not hear that it was heard.
-    recovered: BTreeMap<SessionId, Vec<SessionId>>,
-}
-
-/// The claims of one session at one record.
-#[derive(Clone, Copy, Debug)]
-struct Own {
-    holding: Option<ClaimIx>,
-    waiting: Option<ClaimIx>,
+    recovered: BTreeMap<SessionId, BTreeSet<SessionId>>,
 }
 
 /// The fields of an acquire, but for its record and session.
@@ -280,12 +299,17 @@ impl LockTable {
             terms: Slab::new(),
             term_of: Box::new([None; GROUPS]),
             counts: Box::new([0; GROUPS]),
-            resends: VecDeque::new(),
+            crowds: BTreeMap::new(),
+            alarms: Resends::default(),
+            resends: Resends::default(),
             reserves: VecDeque::new(),
             challenges: BTreeMap::new(),
             voids: Voids::default(),
             answering: ClaimIx::NONE,
+            portion: Portion::default(),
+            rests: Rests::default(),
             watch: Watch::default(),
+            visits: Visits::default(),
         }
     }
 
@@ -313,6 +337,7 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) -> Result<(), Refusal> {
         self.watch.now = now;
+        self.begin_step();
         match input {
             TableInput::Message { session, message } => self.message(now, session, message, out),
             TableInput::Began { session, handoff, user } => {
@@ -346,13 +371,6 @@ impl LockTable {
                 Ok(())
             }
         }
-    }
-
-    /// When to call again with [`TableInput::Tick`] at the latest.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Tick> {
-        let fronts = [self.resends.front(), self.reserves.front()];
-        fronts.into_iter().flatten().map(|&(tick, _)| tick).chain(self.voids.at).min()
     }
 
     fn message(
@@ -467,14 +485,15 @@ impl LockTable {
             return Ok(());
         }
         if epoch > term.epoch {
-            out.push(TableOutput::Behind { groups: term.groups, above: epoch });
+            let by = Some(self.sessions[by.key()].id);
+            out.push(TableOutput::Behind { groups: term.groups, above: epoch, by });
             return Ok(());
         }
         if wish.owners.len() > self.limits.owners {
             return Err(AcquireRefusal::TooManyOwners { max: self.limits.owners });
         }
-        let own = found.map_or(Own { holding: None, waiting: None }, |ix| self.own(ix, by));
-        for known in [own.holding, own.waiting].into_iter().flatten() {
+        let own = found.map_or_else(Own::default, |ix| self.own(ix, by));
+        for known in own.all() {
             if self.claims.get(known).seq == wish.seq {
                 self.acquire_again(now, known, wish.owners, out);
                 return Ok(());
@@ -508,7 +527,7 @@ impl LockTable {
         };
         let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);
         let waiter = self.add(claim);
-        for old in [own.holding, own.waiting].into_iter().flatten() {
+        for old in own.all() {
             self.end(old, out);
         }
         self.answer(now, waiter, wish.owners, out);
@@ -524,8 +543,7 @@ impl LockTable {
         wish: &Wish,
     ) -> Result<(), AcquireRefusal> {
         let session = &self.sessions[by.key()];
-        let known = [own.holding, own.waiting].into_iter().flatten();
-        let behind = known.map(|ix| self.claims.get(ix).seq).any(|seq| wish.seq < seq);
+        let behind = own.all().map(|ix| self.claims.get(ix).seq).any(|seq| wish.seq < seq);
         let seen = !session.window.is_new(wish.seq) && !self.limits.bugs.has(Bug::NoWindow);
         if behind || seen || wish.seq == Seq::NONE {
             return Err(AcquireRefusal::StaleSeq);
@@ -562,7 +580,9 @@ impl LockTable {
         owners: Vec<Owner>,
         out: &mut Vec<TableOutput>,
     ) {
-        let claim = self.claims.get(known);
+        let claim = self.claims.get_mut(known);
+        // Its node lives.
+        claim.lapses = 0;
         match claim.place {
             Place::Granted(token) => {
                 let (by, seq, mode) = (claim.session, claim.seq, claim.mode);
@@ -574,7 +594,8 @@ impl LockTable {
             Place::Reserved(_) => self.take_up(now, known, out),
             Place::Waiting(_) => self.answer(now, known, owners, out),
             Place::Upgrading(_) => {
-                self.refuse_challenger(claim.record, out);
+                let ix = claim.record;
+                self.refuse_challenger(ix, out);
                 self.answer(now, known, owners, out);
             }
         }
@@ -635,29 +656,6 @@ impl LockTable {
         self.send(by, ToNode::Queued { record, seq, ticket }, out);
     }
 
-    /// The session's claims at a record. Walks whichever list is shorter.
-    fn own(&self, ix: RecordIx, by: SessionIx) -> Own {
-        let entry = self.names.get(ix);
-        let of_session = self.sessions[by.key()].claims;
-        let mut own = Own { holding: None, waiting: None };
-        let mut look = |at: ClaimIx| {
-            let claim = self.claims.get(at);
-            if claim.session == by && claim.record == ix {
-                let place = if claim.holds() { &mut own.holding } else { &mut own.waiting };
-                *place = Some(at);
-            }
-        };
-        if of_session.len < entry.holders.len + entry.waiters() {
-            self.claims.of_session(of_session).for_each(look);
-        } else {
-            for list in [entry.holders, entry.readers, entry.writers] {
-                self.claims.of_record(list).for_each(&mut look);
-            }
-            entry.upgrader.some().into_iter().for_each(look);
-        }
-        own
-    }
-
     /// A bug for the simulator: a cancel that finds its grant does nothing.
     fn cancel_leaks(&self, by: SessionIx, record: &Record, seq: Seq) -> bool {
         self.limits.bugs.has(Bug::CancelLeaks)
@@ -665,68 +663,6 @@ impl LockTable {
                 let holding = self.own(ix, by).holding;
                 holding.is_some_and(|at| self.claims.get(at).seq == seq)
             })
-    }
-
-    /// Puts a claim into its lists.
-    fn add(&mut self, claim: Claim) -> ClaimIx {
-        let (record, by) = (claim.record, claim.session);
-        let ix = self.claims.insert(claim);
-        self.claims.push(&mut self.sessions[by.key()].claims, Which::Session, ix);
-        self.count_in(record, by);
-        self.link(record, ix);
-        ix
-    }
-
-    /// Puts a claim into the list of its record that its place calls for.
-    fn link(&mut self, record: RecordIx, ix: ClaimIx) {
-        let entry = self.names.get_mut(record);
-        let claim = self.claims.get(ix);
-        match (claim.place, claim.mode) {
-            (Place::Granted(_) | Place::Reserved(_), _) => {
-                self.watch.tally(entry.counted).held += 1;
-                if entry.holders.is_empty() {
-                    entry.told = Some(claim.revoked);
-                } else if entry.told != Some(claim.revoked) {
-                    entry.told = None;
-                }
-                self.claims.push(&mut entry.holders, Which::Record, ix);
-            }
-            (Place::Waiting(_), Mode::Read) => self.claims.queue(&mut entry.readers, ix),
-            (Place::Waiting(_), Mode::Write) => self.claims.queue(&mut entry.writers, ix),
-            (Place::Upgrading(_), _) => entry.upgrader = ix,
-        }
-        let claim = self.claims.get(ix);
-        if !claim.holds() {
-            self.watch.tally(self.names.get(record).counted).waiting += 1;
-            if let Some(user) = self.sessions[claim.session.key()].user {
-                self.users.waits(record, user, true);
-            }
-        }
-    }
-
-    /// Takes a claim out of its record's list, before its place or mode changes.
-    fn unlink(&mut self, ix: ClaimIx) {
-        let claim = self.claims.get(ix);
-        let (place, mode) = (claim.place, claim.mode);
-        if !claim.holds()
-            && let Some(user) = self.sessions[claim.session.key()].user
-        {
-            self.users.waits(claim.record, user, false);
-        }
-        let entry = self.names.get_mut(claim.record);
-        let tally = self.watch.tally(entry.counted);
-        let now = if claim.holds() { &mut tally.held } else { &mut tally.waiting };
-        *now -= 1;
-        let list = match (place, mode) {
-            (Place::Granted(_) | Place::Reserved(_), _) => &mut entry.holders,
-            (Place::Waiting(_), Mode::Read) => &mut entry.readers,
-            (Place::Waiting(_), Mode::Write) => &mut entry.writers,
-            (Place::Upgrading(_), _) => {
-                entry.upgrader = ClaimIx::NONE;
-                return;
-            }
-        };
-        self.claims.unlink(list, Which::Record, ix);
     }
 
     fn next_ticket(&mut self, key: usize) -> Ticket {

@@ -10,8 +10,11 @@
 //! - **G2** A page is *heard* only if every seq of it has arrived. What has arrived stays, unless
 //!   its group is left or the session that speaks is over: so a page that was heard is never asked
 //!   for again in this term.
-//! - **G3** No step takes longer because a session re-asserts more: what has arrived is counted and
-//!   summed as it comes, and a page has at most [`PAGE_MAX`] seqs.
+//! - **G3** No step takes longer because a session re-asserts more, or because others do: what has
+//!   arrived is counted and summed as it comes, a page has at most [`PAGE_MAX`] seqs, and the
+//!   records whose lines wait for the end are scheduled bit by bit.
+//! - **G4** What is remembered of a session's releases is forgotten when it has re-asserted, and is
+//!   no more than its claims could be.
 
 use super::*;
 use crate::limits::PAGE_MAX;
@@ -21,10 +24,13 @@ use crate::messages;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grace {
     pending: BTreeMap<SessionId, Pending>,
+    /// Who speaks for whom of these.
+    speakers: BTreeMap<SessionIx, BTreeSet<SessionId>>,
     /// Records with a line, to be scheduled at the end.
     pub(super) lines: BTreeSet<RecordIx>,
-    /// What sessions have released meanwhile: a re-assertion that comes later brings nothing back.
-    over: BTreeMap<(SessionId, Record), Seq>,
+    /// What sessions that have yet to re-assert have released meanwhile: a re-assertion that comes
+    /// later brings nothing back. None of the inner maps is empty.
+    over: BTreeMap<SessionId, BTreeMap<Record, Seq>>,
 }
 
 /// A listed session that is not done.
@@ -66,6 +72,44 @@ impl Grace {
     /// Whether this listed session is not done.
     pub(super) fn awaits(&self, session: SessionId) -> bool {
         self.pending.contains_key(&session)
+    }
+
+    /// From now on this session speaks for a listed one, and no other does.
+    fn speaks(&mut self, by: SessionIx, former: SessionId) {
+        if let Some(pending) = self.pending.get_mut(&former)
+            && pending.by != Some(by)
+        {
+            pending.by = Some(by);
+            self.speakers.entry(by).or_default().insert(former);
+        }
+    }
+
+    /// A listed session is done, or over. What it had told, if it was not done.
+    fn remove(&mut self, former: SessionId) -> Option<Pending> {
+        let pending = self.pending.remove(&former)?;
+        if let Some(by) = pending.by
+            && let Some(formers) = self.speakers.get_mut(&by)
+        {
+            formers.remove(&former);
+            if formers.is_empty() {
+                self.speakers.remove(&by);
+            }
+        }
+        Some(pending)
+    }
+
+    /// A session that spoke for others is over: they have told nothing. How many these were.
+    fn speaker_ended(&mut self, by: SessionIx) -> usize {
+        let formers = self.speakers.remove(&by).unwrap_or_default();
+        for &former in &formers {
+            self.pending.insert(former, Pending::default());
+        }
+        formers.len()
+    }
+
+    /// Whether the session has yet to re-assert, for itself or for another.
+    fn recovers(&self, by: SessionIx, session: SessionId) -> bool {
+        self.awaits(session) || self.speakers.contains_key(&by)
     }
 }
 
@@ -153,7 +197,8 @@ impl LockTable {
         let of_now =
             matches!(&claim, messages::Claim::Held { token } if token.epoch() >= term.epoch);
         if shown > term.epoch || of_now {
-            out.push(TableOutput::Behind { groups: term.groups, above: shown });
+            let by = Some(self.sessions[by.key()].id);
+            out.push(TableOutput::Behind { groups: term.groups, above: shown, by });
             return Ok(());
         }
         if epoch != term.epoch {
@@ -170,11 +215,9 @@ impl LockTable {
         let received = pending.received.len();
         self.check_reassert(by, received, &record, &claim)?;
         let is_for_another = self.sessions[by.key()].id != former;
-        let pending = self.pending(key, by, former)?;
-        pending.by = Some(by);
-        pending.take(seq, &record, is_for_another);
+        self.speak(key, by, former)?.take(seq, &record, is_for_another);
         self.sessions[by.key()].window.mark(seq);
-        if self.is_over(key, by, &record, seq) {
+        if self.was_released(key, by, &record, seq) {
             self.complete(now, key, former, out);
             return Ok(());
         }
@@ -222,9 +265,8 @@ impl LockTable {
         }
         let (max, is_for_another) =
             (self.limits.claims_per_session, self.sessions[by.key()].id != former);
-        let Ok(pending) = self.pending(key, by, former) else { return };
+        let Ok(pending) = self.speak(key, by, former) else { return };
         if pending.received.len() < max && !pending.received.contains_key(&seq) {
-            pending.by = Some(by);
             pending.take(seq, record, is_for_another);
             self.complete(now, key, former, out);
         }
@@ -251,21 +293,34 @@ impl LockTable {
         }
     }
 
-    /// In a grace: everything of the session at the record up to `seq` is over.
-    pub(super) fn over_in_grace(&mut self, by: SessionIx, record: &Record, seq: Seq) {
+    /// In a grace: everything of the session at the record up to `seq` is over. That has to be
+    /// remembered only until the session has re-asserted what it had, and of no more than it can
+    /// have had.
+    pub(super) fn released_in_grace(&mut self, by: SessionIx, record: &Record, seq: Seq) {
         let Ok(key) = self.served(record.group()) else { return };
         let Some(grace) = &mut self.terms[key].grace else { return };
-        if grace.over.len() < self.limits.records {
-            let over = grace.over.entry((self.sessions[by.key()].id, record.clone()));
-            let over = over.or_insert(seq);
-            *over = seq.max(*over);
+        let session = self.sessions[by.key()].id;
+        if !grace.recovers(by, session) {
+            return;
+        }
+        let over = grace.over.entry(session).or_default();
+        if over.len() < self.limits.claims_per_session || over.contains_key(record) {
+            let last = over.entry(record.clone()).or_insert(seq);
+            *last = seq.max(*last);
         }
     }
 
-    fn is_over(&self, key: usize, by: SessionIx, record: &Record, seq: Seq) -> bool {
-        let at = (self.sessions[by.key()].id, record.clone());
-        let over = self.terms[key].grace.as_ref().and_then(|grace| grace.over.get(&at));
-        over.is_some_and(|&over| seq <= over)
+    fn was_released(&self, key: usize, by: SessionIx, record: &Record, seq: Seq) -> bool {
+        let session = self.sessions[by.key()].id;
+        let over = self.terms[key].grace.as_ref().and_then(|grace| grace.over.get(&session));
+        over.and_then(|over| over.get(record)).is_some_and(|&last| seq <= last)
+    }
+
+    /// How many releases are remembered in graces.
+    #[cfg(test)]
+    pub(in crate::server) fn released(&self) -> usize {
+        let graces = self.terms.iter().filter_map(|(_, state)| state.grace.as_ref());
+        graces.flat_map(|grace| grace.over.values()).map(BTreeMap::len).sum()
     }
 
     /// The entry of a listed session for which `by` may speak.
@@ -283,10 +338,27 @@ impl LockTable {
         }
         let pending = state.grace.as_mut().and_then(|grace| grace.pending.get_mut(&former));
         let pending = pending.ok_or(ReassertRefusal::NotListed)?;
+        // A session with this server speaks for itself. Who asks about another one is told no more
+        // than of one that there is not.
+        if self.by_id.get(&former).is_some_and(|&ix| ix != by) {
+            return Err(ReassertRefusal::NotListed);
+        }
         let mine = pending.by.is_none_or(|other| other == by);
-        // A session with this server speaks for itself.
-        let stranger = self.by_id.get(&former).is_some_and(|&ix| ix != by);
-        if mine && !stranger { Ok(pending) } else { Err(ReassertRefusal::Claimed) }
+        if mine { Ok(pending) } else { Err(ReassertRefusal::Claimed) }
+    }
+
+    /// The same; `by` speaks for it from now on.
+    fn speak(
+        &mut self,
+        key: usize,
+        by: SessionIx,
+        former: SessionId,
+    ) -> Result<&mut Pending, ReassertRefusal> {
+        self.pending(key, by, former)?;
+        if let Some(grace) = &mut self.terms[key].grace {
+            grace.speaks(by, former);
+        }
+        self.pending(key, by, former)
     }
 
     fn check_reassert(
@@ -319,45 +391,61 @@ impl LockTable {
         token: Token,
         out: &mut Vec<TableOutput>,
     ) {
+        let own = self.own(ix, by);
         // T1: what is asked for anew, and not as an upgrade, is not used any more.
-        let waiting = self.own(ix, by).waiting.map(|at| self.claims.get(at));
+        let waiting = own.waiting.map(|at| self.claims.get(at));
         let is_waiting = |claim: &Claim| matches!(claim.place, Place::Waiting(_));
         if waiting.is_some_and(|claim| claim.seq > seq && is_waiting(claim)) {
             return;
         }
-        let holders: Vec<_> = self.claims.of_record(self.names.get(ix).holders).collect();
-        let mut evicted = Vec::new();
-        for at in holders {
-            let other = self.claims.get(at);
-            let theirs = other.token().expect("nothing is reserved in a grace");
-            let stands = if other.session == by {
-                other.seq > seq
-            } else if !mode.conflicts(other.mode) {
-                continue;
-            } else if mode == Mode::Read {
-                theirs > token
-            } else {
-                theirs >= token
-            };
-            if stands {
-                let record = self.names.get(ix).name.clone();
-                self.void(by, record, seq, out);
-                return;
-            }
-            evicted.push(at);
+        let later = own.holding.is_some_and(|at| self.claims.get(at).seq > seq);
+        if later || self.is_excluded(ix, by, mode, token) {
+            let record = self.names.get(ix).name.clone();
+            self.void(by, record, seq, out);
+            return;
         }
+        let holders = self.names.get(ix).holders;
+        let evicted: Vec<_> = match mode {
+            Mode::Write => self.claims.of_record(holders).collect(),
+            // A writer is alone.
+            Mode::Read => {
+                let head =
+                    holders.head.some().filter(|&at| self.claims.get(at).mode == Mode::Write);
+                head.or(own.holding).into_iter().collect()
+            }
+        };
         for at in evicted {
+            self.visits.count();
             let (session, seq) = (self.claims.get(at).session, self.claims.get(at).seq);
             let record = self.names.get(ix).name.clone();
             self.void(session, record, seq, out);
             self.end(at, out);
         }
         // I2, whatever the node says: what it asked for earlier is over.
-        if let Some(older) = self.own(ix, by).waiting.filter(|&at| self.claims.get(at).seq <= seq) {
+        if let Some(older) = own.waiting.filter(|&at| self.claims.get(at).seq <= seq) {
             self.end(older, out);
         }
         self.add(Claim::new(ix, by, seq, mode, Place::Granted(token), self.watch.now));
         self.names.get_mut(ix).readers_due = false;
+    }
+
+    /// Whether a grant of another session excludes this one and is the later one. Where a record has
+    /// many holders, the highest token of those that were there counts: who had a lower one has lost
+    /// it to them, even if they have released theirs meanwhile.
+    fn is_excluded(&self, ix: RecordIx, by: SessionIx, mode: Mode, token: Token) -> bool {
+        let entry = self.names.get(ix);
+        if mode == Mode::Write && entry.is_crowded {
+            return self.crowds[&ix].highest >= token;
+        }
+        // Of more than one all read, and so conflict with a writer alone.
+        let first = if mode == Mode::Read { 1 } else { usize::MAX };
+        self.claims.of_record(entry.holders).take(first).any(|at| {
+            self.visits.count();
+            let other = self.claims.get(at);
+            let theirs = other.token().expect("nothing is reserved in a grace");
+            let is_later = if mode == Mode::Read { theirs > token } else { theirs >= token };
+            other.session != by && mode.conflicts(other.mode) && is_later
+        })
     }
 
     /// A wait is in line again, in its old place.
@@ -372,8 +460,7 @@ impl LockTable {
     ) {
         let Wish { mode, seq, upgrade, owners } = wish;
         let own = self.own(ix, by);
-        let known = [own.holding, own.waiting].into_iter().flatten();
-        if known.map(|at| self.claims.get(at).seq).any(|later| later >= seq) {
+        if own.all().map(|at| self.claims.get(at).seq).any(|later| later >= seq) {
             return;
         }
         if let Some(old) = own.waiting {
@@ -432,8 +519,7 @@ impl LockTable {
             return Ok(());
         }
         let is_all = self.limits.bugs.has(Bug::PageTakenForAll);
-        let pending = self.pending(key, by, former)?;
-        pending.by = Some(by);
+        let pending = self.speak(key, by, former)?;
         let whole = pending.has_page(&page);
         // An empty page, and one that is asked about again, is no progress.
         let arrived = pending.received.len();
@@ -467,9 +553,8 @@ impl LockTable {
     ) -> Result<(), ReassertRefusal> {
         let Some((key, term)) = self.told_term(by, told, out)? else { return Ok(()) };
         let heard = self.has_recovered(key, by, former);
-        match self.pending(key, by, former) {
+        match self.speak(key, by, former) {
             Ok(pending) => {
-                pending.by = Some(by);
                 pending.total = Some(total);
                 self.complete(now, key, former, out);
             }
@@ -486,8 +571,12 @@ impl LockTable {
         let Some(grace) = &mut state.grace else { return };
         let Some(pending) = grace.pending.get(&former) else { return };
         let Some(by) = pending.by.filter(|_| pending.is_complete()) else { return };
-        grace.pending.remove(&former);
-        state.recovered.entry(self.sessions[by.key()].id).or_default().push(former);
+        let session = self.sessions[by.key()].id;
+        grace.remove(former);
+        if !grace.recovers(by, session) {
+            grace.over.remove(&session);
+        }
+        state.recovered.entry(session).or_default().insert(former);
         let term = state.term;
         self.send(by, ToNode::Recovered(term), out);
         out.push(TableOutput::Recovered { former });
@@ -503,18 +592,16 @@ impl LockTable {
             let state = &mut self.terms[key];
             state.recovered.remove(&ended);
             let Some(grace) = &mut state.grace else { continue };
-            if let Some(pending) = grace.pending.remove(&ended)
+            grace.over.remove(&ended);
+            let pending = grace.remove(ended);
+            if let Some(by) = ended_ix {
+                self.visits.add(grace.speaker_ended(by) as u64);
+            }
+            if let Some(pending) = pending
                 && let Some(by) = pending.by
                 && Some(by) != ended_ix
             {
                 self.take_back(now, by, pending.records, out);
-            }
-            let state = &mut self.terms[key];
-            let pending = state.grace.as_mut().map(|grace| grace.pending.values_mut());
-            for pending in pending.into_iter().flatten() {
-                if pending.by.is_some() && pending.by == ended_ix {
-                    *pending = Pending::default();
-                }
             }
             self.end_grace_if_done(now, key, out);
         }
@@ -530,8 +617,7 @@ impl LockTable {
     ) {
         for (seq, record) in records {
             let Some(ix) = self.names.find(&record) else { continue };
-            let own = self.own(ix, by);
-            for at in [own.holding, own.waiting].into_iter().flatten() {
+            for at in self.own(ix, by).all() {
                 if self.claims.get(at).seq == seq {
                     self.end(at, out);
                 }
@@ -547,10 +633,8 @@ impl LockTable {
             return;
         }
         let lines = grace.take().map(|grace| grace.lines).unwrap_or_default();
-        for ix in lines {
-            self.check_upgrader(ix, out);
-            self.schedule(now, ix, out);
-        }
+        self.rests.add_lines(lines);
+        self.go_on(now, out);
     }
 
     /// Whether the record's term has not heard of everybody yet.

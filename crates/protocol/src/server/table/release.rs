@@ -22,7 +22,7 @@ impl LockTable {
             window.mark(keep);
         }
         if self.any_grace() {
-            self.over_in_grace(by, record, seq);
+            self.released_in_grace(by, record, seq);
         }
         self.void_is_known(by, record, seq);
         let Some(ix) = found else {
@@ -44,8 +44,8 @@ impl LockTable {
             Some(holding) if until(&self.claims, &holding) || ignores_seq => match keep {
                 Some(keep) if self.claims.get(holding).token().is_some() => {
                     let claim = self.claims.get(holding);
-                    let was_told = claim.mode == Mode::Read && claim.revoked.is_some();
-                    renumbered = was_told.then_some((holding, keep));
+                    let was_told = claim.revoked.is_some();
+                    renumbered = (claim.mode == Mode::Read).then_some((holding, keep, was_told));
                     self.downgrade(ix, holding, keep, out);
                 }
                 _ => self.end(holding, out),
@@ -62,20 +62,30 @@ impl LockTable {
             self.check_upgrader(ix, out);
         }
         self.schedule(now, ix, out);
-        if let Some((read, seq)) = renumbered {
-            self.keep_if_unwanted(read, seq, out);
+        if let Some((read, seq, was_told)) = renumbered {
+            self.tell_renumbered(read, seq, was_told, out);
         }
     }
 
     /// A node that reads on under a new number may have heard under the old one that somebody wants
-    /// it, or may not have. It is told what is true now.
-    fn keep_if_unwanted(&mut self, read: ClaimIx, seq: Seq, out: &mut Vec<TableOutput>) {
+    /// it, or may not have. It is told what is true now; the other holders know.
+    fn tell_renumbered(
+        &mut self,
+        read: ClaimIx,
+        seq: Seq,
+        was_told: bool,
+        out: &mut Vec<TableOutput>,
+    ) {
         // An upgrade may have been granted in its place.
         let Some(claim) = self.claims.try_get_mut(read).filter(|claim| claim.seq == seq) else {
             return;
         };
-        let (ix, is_told) = (claim.record, claim.revoked.is_some());
-        if !is_told && !self.recovers(ix) {
+        let ix = claim.record;
+        if self.recovers(ix) {
+            return;
+        }
+        self.tell_what_is_wanted(read, out);
+        if was_told && self.claims.get(read).revoked.is_none() {
             self.tell(read, None, out);
         }
     }
@@ -101,8 +111,10 @@ impl LockTable {
         self.forget_in_graph(holding, out);
         let entry = self.names.get_mut(ix);
         let claim = self.claims.get_mut(holding);
-        entry.readers_due |= claim.mode == Mode::Write;
-        entry.told = None;
+        if claim.mode == Mode::Write {
+            entry.readers_due = true;
+            entry.told = None;
+        }
         claim.mode = Mode::Read;
         claim.seq = keep;
         claim.revoked = None;
@@ -202,29 +214,26 @@ impl LockTable {
     ) {
         let sessions = &mut self.sessions;
         let by = *self.by_id.entry(id).or_insert_with(|| {
-            let (window, claims) = (Window::default(), List::EMPTY);
-            SessionIx::new(sessions.insert(Session { id, handoff, window, claims, user: None }))
+            let window = Window::default();
+            let (claims, held, is_over, user) = (List::EMPTY, 0, false, None);
+            let session = Session { id, handoff, window, claims, user, held, is_over };
+            SessionIx::new(sessions.insert(session))
         });
         if let Some(quota) = quota {
             self.belongs_to(by, quota);
         }
     }
 
-    /// T5. Also for a session that was only listed.
+    /// T5. Also for a session that was only listed. It says nothing any more; what it has ends bit
+    /// by bit, if it is much.
     pub(super) fn end_session(&mut self, now: Tick, id: SessionId, out: &mut Vec<TableOutput>) {
         self.former_ended(now, id, out);
         self.voids.forget_session(id);
         let Some(by) = self.by_id.remove(&id) else { return };
-        while let Some(at) = self.sessions[by.key()].claims.head.some() {
-            let ix = self.claims.get(at).record;
-            self.watch.session_ends = true;
-            self.end(at, out);
-            self.watch.session_ends = false;
-            self.schedule(now, ix, out);
-        }
-        if let Some(user) = self.sessions.remove(by.key()).user {
-            self.users.session_ended(user);
-        }
+        self.speaker = Speaker::default();
+        self.sessions[by.key()].is_over = true;
+        self.rests.ending.push_back(by);
+        self.go_on_ending(now, out);
     }
 
     /// Forgets the records of these groups.

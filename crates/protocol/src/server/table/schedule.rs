@@ -12,6 +12,7 @@ impl LockTable {
         }
         if self.names.get(ix).waiters() == 0 {
             self.names.get_mut(ix).readers_due = false;
+            self.rests.set_phase(ix, None);
             self.tell_holders(ix, out);
             return;
         }
@@ -22,7 +23,18 @@ impl LockTable {
             grace.lines.insert(ix);
             return;
         }
+        if let Some(upgrader) = self.names.get(ix).upgrader.some()
+            && self.has_ended(upgrader)
+        {
+            self.end(upgrader, out);
+            self.names.get_mut(ix).told = None;
+        }
         if self.names.get(ix).upgrader.some().is_some() {
+            // The rest of a phase waits for the upgrader, and is due after it.
+            if self.rests.phase(ix).is_some() {
+                self.rests.set_phase(ix, None);
+                self.names.get_mut(ix).readers_due = true;
+            }
             self.grant_upgrade(now, ix, out);
         } else {
             self.grant_phase(now, ix, out);
@@ -66,31 +78,52 @@ impl LockTable {
 
     /// Rules 2, 3 and 4 of the order.
     fn grant_phase(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
-        let alone = |claims: &Claims, entry: &Entry| {
-            entry.holders.len == 1 && claims.get(entry.holders.head).mode == Mode::Write
-        };
-        if alone(&self.claims, self.names.get(ix)) {
+        let entry = self.names.get_mut(ix);
+        if entry.holders.len == 1 && self.claims.get(entry.holders.head).mode == Mode::Write {
             return;
         }
-        let entry = self.names.get_mut(ix);
         let due = std::mem::take(&mut entry.readers_due);
-        if due || entry.writers.is_empty() || self.limits.bugs.has(Bug::ReadersPassWriters) {
-            // As many as wait now: a waiter that comes while they are served is not among them.
-            for _ in 0..entry.readers.len {
-                let reader = self.names.get(ix).readers.head;
+        let begins = due || entry.writers.is_empty();
+        let begins = begins || self.limits.bugs.has(Bug::ReadersPassWriters);
+        // All that wait now: a waiter that comes while they are served is not among them.
+        let last = entry.readers.tail.some().filter(|_| begins);
+        let last = last.and_then(|last| self.claims.get(last).ticket());
+        if let Some(last) = last.or_else(|| self.rests.phase(ix)) {
+            while let Some(reader) = self.names.get(ix).readers.head.some()
+                && self.claims.get(reader).ticket() <= Some(last)
+            {
+                if !self.may_do() {
+                    self.rests.set_phase(ix, Some(last));
+                    return;
+                }
                 self.grant(now, reader, out);
             }
+            self.rests.set_phase(ix, None);
         }
-        let entry = self.names.get(ix);
-        if entry.holders.is_empty()
-            && let Some(writer) = entry.writers.head.some()
-        {
-            self.grant(now, writer, out);
+        while let Some(writer) = self.names.get(ix).next_writer() {
+            if !self.has_ended(writer) {
+                self.grant(now, writer, out);
+                break;
+            }
+            if !self.may_do() {
+                self.rests.schedule_later(ix);
+                return;
+            }
+            self.end(writer, out);
         }
+    }
+
+    /// Whether the claim's session has ended.
+    fn has_ended(&self, at: ClaimIx) -> bool {
+        self.sessions[self.claims.get(at).session.key()].is_over
     }
 
     /// The record goes to this waiter: by a grant, or by a retry and a reservation.
     fn grant(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
+        if self.has_ended(waiter) {
+            self.end(waiter, out);
+            return;
+        }
         let claim = self.claims.get(waiter);
         let (ix, by, seq) = (claim.record, claim.session, claim.seq);
         if matches!(claim.place, Place::Upgrading(_)) {
@@ -112,9 +145,7 @@ impl LockTable {
             self.watch.tally(counted).retries += 1;
             self.watch.happened(&record, self.sessions[by.key()].id, What::Retry);
             self.send(by, ToNode::Retry { record, seq }, out);
-            if !self.limits.bugs.has(Bug::ReserveForEver) {
-                self.reserves.push_back((until, ix));
-            }
+            self.end_reservation_at(until, waiter);
         }
     }
 
@@ -144,7 +175,7 @@ impl LockTable {
             // The tokens of this epoch are used up. Nothing is granted until there is another one.
             let key = self.served(group).expect("a record's group is served");
             let Term { groups, epoch } = self.terms[key].term;
-            out.push(TableOutput::Behind { groups, above: epoch });
+            out.push(TableOutput::Behind { groups, above: epoch, by: None });
             self.link(ix, waiter);
             return;
         };
@@ -154,11 +185,15 @@ impl LockTable {
         let waited = (!at_once).then(|| now.since(claim.since.0));
         claim.place = Place::Granted(token);
         claim.revoked = give_back;
+        claim.lapses = 0;
         claim.since.0 = now;
         let (counted, session) = (self.names.get(ix).counted, self.sessions[by.key()].id);
         self.watch.granted((counted, &record), session, (mode, token), waited);
         self.link(ix, waiter);
         self.send(by, ToNode::Granted { record, seq, mode, token, give_back }, out);
+        if give_back.is_some() {
+            self.resend_after(now, 0, waiter);
+        }
     }
 
     /// Grants a record that nobody holds or waits for, as *schedule* would. False if it can't be
@@ -199,54 +234,32 @@ impl LockTable {
 
     /// Tells every holder what is wanted of it, or that nothing is any more, once for each change.
     fn tell_holders(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
-        let wanted = self.names.get(ix).wanted();
-        if self.names.get(ix).told == Some(wanted) {
-            return;
+        let entry = self.names.get_mut(ix);
+        // I1: what is in the way of one holder is in the way of all.
+        let Some(holder) = entry.holders.head.some() else { return };
+        let mode = self.claims.get(holder).mode;
+        let wanted = entry.wanted().filter(|&wanted| mode.conflicts(wanted));
+        if entry.told != Some(wanted) {
+            entry.told = Some(wanted);
+            self.walk_holders(ix, out);
         }
-        self.names.get_mut(ix).told = Some(wanted);
-        self.visit_holders(
-            ix,
-            |claim| {
-                let wanted = wanted.filter(|&wanted| claim.mode.conflicts(wanted));
-                (claim.revoked != wanted).then_some(wanted)
-            },
-            out,
-        );
     }
 
-    /// Sends revokes again to all who are in the way.
-    fn revoke_again(&mut self, ix: RecordIx, out: &mut Vec<TableOutput>) {
-        let wanted = self.names.get(ix).wanted();
-        self.visit_holders(
-            ix,
-            |claim| {
-                let wanted = wanted.filter(|&wanted| claim.mode.conflicts(wanted));
-                wanted.map(Some)
-            },
-            out,
-        );
-    }
-
-    /// Asks about every holder whether to tell it something, and what. An upgrader's read is asked
-    /// for by nobody: it goes first.
-    fn visit_holders(
-        &mut self,
-        ix: RecordIx,
-        to_tell: impl Fn(&Claim) -> Option<Option<Mode>>,
-        out: &mut Vec<TableOutput>,
-    ) {
-        let entry = self.names.get(ix);
-        let upgrader = entry.upgrader.some().map(|ix| self.claims.get(ix).session);
-        let mut next = entry.holders.head;
-        while let Some(at) = next.some() {
-            next = self.claims.next(at);
-            let claim = self.claims.get(at);
-            if claim.token().is_none() || upgrader == Some(claim.session) {
-                continue;
-            }
-            let Some(wanted) = to_tell(claim) else { continue };
+    /// Tells a holder what is wanted of it now, if that is news.
+    pub(super) fn tell_what_is_wanted(&mut self, at: ClaimIx, out: &mut Vec<TableOutput>) {
+        let claim = self.claims.get(at);
+        let wanted = self.names.get(claim.record).wanted();
+        let wanted = wanted.filter(|&wanted| claim.mode.conflicts(wanted));
+        if claim.revoked != wanted && claim.token().is_some() && !self.is_of_upgrader(at) {
             self.tell(at, wanted, out);
         }
+    }
+
+    /// Whether this is the read of the record's upgrader. Nobody asks for it: it goes first.
+    pub(super) fn is_of_upgrader(&self, holder: ClaimIx) -> bool {
+        let claim = self.claims.get(holder);
+        let upgrader = self.names.get(claim.record).upgrader.some();
+        upgrader.is_some_and(|at| self.claims.get(at).session == claim.session)
     }
 
     /// Tells a holder what is wanted of it, or that nothing is any more.
@@ -261,6 +274,11 @@ impl LockTable {
         let (ix, by, seq) = (claim.record, claim.session, claim.seq);
         if wanted.is_none() {
             self.forget_in_graph(holder, out);
+        } else if is_news {
+            self.resend_after(self.watch.now, 0, holder);
+        }
+        if self.sessions[by.key()].is_over {
+            return;
         }
         let entry = self.names.get(ix);
         let (record, group) = (entry.name.clone(), entry.group);
@@ -278,65 +296,6 @@ impl LockTable {
         self.send(by, message, out);
     }
 
-    /// While somebody waits for a holder, revokes are sent again now and then. An alarm that is set
-    /// already rings for this wait too.
-    fn set_alarm(&mut self, now: Tick, ix: RecordIx) {
-        let entry = self.names.get_mut(ix);
-        if entry.waiters() > 0
-            && !entry.holders.is_empty()
-            && entry.alarm.is_none()
-            && !self.limits.bugs.has(Bug::RevokeOnce)
-        {
-            let tick = now + self.limits.resend;
-            entry.alarm = Some(tick);
-            self.resends.push_back((tick, ix));
-        }
-    }
-
-    /// T6, for each record whose time has come.
-    pub(super) fn ring_alarms(&mut self, now: Tick, out: &mut Vec<TableOutput>) {
-        let due = |at: &mut (Tick, RecordIx)| at.0 <= now;
-        while let Some((_, ix)) = self.reserves.pop_front_if(due) {
-            self.lapse_late(now, ix, out);
-        }
-        while let Some((tick, ix)) = self.resends.pop_front_if(due) {
-            let entry = self.names.try_get_mut(ix).filter(|entry| entry.alarm == Some(tick));
-            let Some(entry) = entry else { continue };
-            entry.alarm = None;
-            self.refuse_late_challenger(now, ix, out);
-            self.revoke_again(ix, out);
-            self.schedule(now, ix, out);
-        }
-        self.say_lost_again(now, out);
-    }
-
-    /// Reservations of this record that were not taken up in time.
-    fn lapse_late(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) {
-        let Some(entry) = self.names.try_get_mut(ix) else { return };
-        let mut next = entry.holders.head;
-        let mut lapsed = false;
-        while let Some(at) = next.some() {
-            next = self.claims.next(at);
-            if matches!(self.claims.get(at).place, Place::Reserved(until) if until <= now) {
-                self.lapse(at);
-                lapsed = true;
-            }
-        }
-        if lapsed {
-            self.schedule(now, ix, out);
-        }
-    }
-
-    /// A reservation was not taken up: its claim goes to the end of the line.
-    fn lapse(&mut self, reserved: ClaimIx) {
-        let ix = self.claims.get(reserved).record;
-        let key = self.served(self.names.get(ix).group).expect("a record's group is served");
-        let ticket = self.next_ticket(key);
-        self.unlink(reserved);
-        self.claims.get_mut(reserved).place = Place::Waiting(ticket);
-        self.link(ix, reserved);
-    }
-
     /// A bug for the simulator: the retry goes out, and nothing keeps the record for it.
     fn forget_reservation(&mut self, now: Tick, waiter: ClaimIx, out: &mut Vec<TableOutput>) {
         let claim = self.claims.get(waiter);
@@ -352,6 +311,7 @@ impl LockTable {
     /// A record that nobody claims is not kept.
     pub(super) fn forget(&mut self, ix: RecordIx) {
         self.challenges.remove(&ix);
+        self.rests.forget(ix);
         let entry = self.names.remove(ix);
         self.records.give_back();
         if let Ok(key) = self.served(entry.group)

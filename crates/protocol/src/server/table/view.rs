@@ -195,7 +195,7 @@ impl LockTable {
         (views, (end < self.names.places()).then_some(end))
     }
 
-    /// Records that somebody holds and others wait for, those whose revokes are repeated next
+    /// Records that somebody holds and others wait for, those at which something has happened lately
     /// first: at most `count` of those that `may` be shown, each with at most so many claims. Not
     /// all are looked at, if there are many.
     #[must_use]
@@ -210,8 +210,14 @@ impl LockTable {
             let is_one = entry.alarm == Some(tick) && entry.waiters() > 0 && may(&entry.name);
             is_one.then_some(entry)
         };
-        let wanted = self.resends.iter().take(LOOKED * count).filter_map(of);
+        let wanted = self.alarms.iter().take(LOOKED * count).filter_map(of);
         wanted.take(count).map(|entry| self.view(entry, claims)).collect()
+    }
+
+    /// How many records a session was granted here and has not given back.
+    #[must_use]
+    pub fn held_by(&self, session: SessionId) -> u64 {
+        self.by_id.get(&session).map_or(0, |by| self.sessions[by.key()].held.into())
     }
 
     /// How many claims a session has here, and the first `count` of them, with their records.
@@ -235,12 +241,11 @@ impl LockTable {
         if self.terms[key].grace.is_some() {
             return RecordState::Recovering;
         }
-        let holders = || self.claims.of_record(entry.holders).map(|ix| self.claims.get(ix));
-        // Not all of them: a look at a record must not take longer the more readers it has.
-        if holders().take(LOOKED).any(|claim| matches!(claim.place, Place::Reserved(_))) {
+        if entry.reserved > 0 {
             return RecordState::Reserved;
         }
-        match (holders().next().map(|claim| claim.mode), entry.waiters()) {
+        let first = entry.holders.head.some();
+        match (first.map(|ix| self.claims.get(ix).mode), entry.waiters()) {
             (None, _) => RecordState::Free,
             (Some(Mode::Read), 0) => RecordState::Shared,
             (Some(Mode::Read), _) => RecordState::SharedWanted,
@@ -297,9 +302,11 @@ impl LockTable {
                 assert!(older.is_none_or(|claim| claim.seq < waiter.seq), "I2 {record}: {view:?}");
             }
             assert!(!holders.is_empty() || !waiters.is_empty(), "I6 {record}");
-            let recovering = *state == RecordState::Recovering;
-            assert!(recovering || waiters.is_empty() || !holders.is_empty(), "I4 {record}");
+            let ix = self.names.find(record).expect("it is there");
+            let is_left = *state == RecordState::Recovering || self.rests.has(ix);
+            assert!(is_left || waiters.is_empty() || !holders.is_empty(), "I4 {record}");
             self.check_told(&view);
+            self.check_lists(ix);
         }
         for (ix, challenger) in &self.challenges {
             let upgrader = self.names.get(*ix).upgrader.some();
@@ -309,12 +316,40 @@ impl LockTable {
         }
         let linked: u32 = self.sessions.iter().map(|(_, session)| session.claims.len).sum();
         assert_eq!(linked as usize, self.claims.len(), "every claim is in its session's list");
+        for (_, session) in &self.sessions {
+            let claims = self.claims.of_session(session.claims).map(|at| self.claims.get(at));
+            let held = claims.filter(|claim| claim.token().is_some()).count();
+            assert_eq!(session.held as usize, held, "grants of {}", session.id);
+        }
         self.check_counts();
+    }
+
+    /// What is counted and indexed is what is there.
+    fn check_lists(&self, ix: RecordIx) {
+        let entry = self.names.get(ix);
+        let lists = [entry.holders, entry.readers, entry.writers];
+        let all = lists.into_iter().flat_map(|list| self.claims.of_record(list));
+        let all: Vec<_> = all.chain(entry.upgrader.some()).collect();
+        let is_reserved = |at: &&ClaimIx| matches!(self.claims.get(**at).place, Place::Reserved(_));
+        assert_eq!(entry.reserved as usize, all.iter().filter(is_reserved).count());
+        assert_eq!(entry.is_crowded, self.crowds.contains_key(&ix));
+        for &at in all.iter().filter(|_| entry.is_crowded) {
+            let own = self.own(ix, self.claims.get(at).session);
+            assert!(own.all().any(|other| other == at), "{at:?} is not indexed");
+        }
+        for line in [entry.readers, entry.writers] {
+            let tickets = self.claims.of_record(line).map(|at| self.claims.get(at).ticket());
+            assert!(tickets.is_sorted(), "the line of {} is not in order", entry.name);
+        }
     }
 
     /// I5: what the holders were told.
     fn check_told(&self, view: &RecordView) {
-        let entry = self.names.get(self.names.find(&view.record).expect("it is there"));
+        let ix = self.names.find(&view.record).expect("it is there");
+        if self.rests.has(ix) {
+            return;
+        }
+        let entry = self.names.get(ix);
         let session = |ix: ClaimIx| self.sessions[self.claims.get(ix).session.key()].id;
         let upgrader = entry.upgrader.some().map(session);
         let recovering = view.state == RecordState::Recovering;

@@ -166,3 +166,47 @@ fn the_node_of_a_session_that_is_to_end_may_end_it_at_once() {
     let said = s.say(A, ToServer::Close);
     assert_eq!(said[0], "B granted r:x #1 write 1.2", "{said:?}");
 }
+
+/// Very many leases end at once: so many at a time, and none of them is extended any more.
+#[test]
+fn service_f72_very_many_leases_end_bit_by_bit_and_none_is_extended() {
+    use crate::server::registry::{Registry, RegistryOutput};
+    use std::collections::VecDeque;
+    let number = 1_000;
+    let mut registry = Registry::new(Limits::default(), vec![GroupSet::ALL]);
+    let mut out = VecDeque::new();
+    let mut now = Tick(1_000);
+    let mut ended = 0;
+    let mut settle = |registry: &mut Registry, now, out: &mut VecDeque<RegistryOutput>| {
+        while let Some(said) = out.pop_front() {
+            match said {
+                RegistryOutput::Out(Output::Store { store, .. }) => {
+                    registry.stored(now, store, out).unwrap();
+                }
+                RegistryOutput::Out(Output::Ended { .. }) => ended += 1,
+                _ => {}
+            }
+        }
+        ended
+    };
+    for session in 1..=number {
+        registry.open(now, SessionId(session), TTL, Handoff::Direct, &mut out).unwrap();
+        settle(&mut registry, now, &mut out);
+    }
+    now = now + TTL;
+    registry.expire(now, &mut out);
+    let first = settle(&mut registry, now, &mut out);
+    assert!((1..=256).contains(&first), "{first} have ended at once");
+    assert!(registry.next_deadline().is_some_and(|at| at <= now), "and the next ones are due");
+    // One that is left is over all the same.
+    let last = SessionId(number);
+    let refused = Err(crate::refusal::SessionRefusal::Unknown);
+    assert_eq!(registry.keep_alive(now, last, 1, &mut out), refused);
+    assert_eq!(registry.open(now, last, TTL, Handoff::Direct, &mut out), refused);
+    assert_eq!(settle(&mut registry, now, &mut out), first, "nothing came of that");
+    while registry.next_deadline().is_some() {
+        registry.expire(now, &mut out);
+        settle(&mut registry, now, &mut out);
+    }
+    assert!(registry.is_empty());
+}

@@ -1,6 +1,7 @@
 //! The server in small scripts. [`Scene`] is a server with sessions; its methods are the nodes'
 //! messages and give back what was sent in answer, as short lines.
 
+mod costs;
 mod deadlocks;
 mod leases;
 mod moves;

@@ -88,11 +88,16 @@ fn a_revoke_that_is_not_answered_is_sent_again() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Write, 1);
     s.acquire(B, "x", Read, 1);
-    for _ in 0..3 {
-        assert_eq!(s.wait(Duration::from_millis(500)), ["A revoke r:x #1 to read"]);
+    // After half a second, after one, and so on.
+    for half_seconds in [1, 2, 4] {
+        let said = s.wait(Duration::from_millis(500 * half_seconds));
+        assert_eq!(said, ["A revoke r:x #1 to read"], "after {half_seconds} half seconds");
     }
+    assert_eq!(s.wait(Duration::from_millis(500)), [""; 0]);
+    s.keep_alive(A, 1);
+    s.keep_alive(B, 1);
     assert_eq!(s.release(A, "x", 1), ["B granted r:x #1 read 1.1"]);
-    assert_eq!(s.wait(Duration::from_secs(2)), [""; 0]);
+    assert_eq!(s.wait(Duration::from_secs(4)), [""; 0]);
 }
 
 #[test]
