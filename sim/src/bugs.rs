@@ -24,7 +24,7 @@ pub const TABLE: &[(Bug, u64)] = &[
     (Bug::TokenNotTaken, 0),
     (Bug::TicketsIgnored, 515),
     (Bug::RevokeOnce, 4),
-    (Bug::LeaveNotStored, 48968),
+    (Bug::LeaveNotStored, 53689),
     (Bug::AnybodyReasserts, 11499),
     (Bug::ReportsIgnored, 8),
     (Bug::ZombieServes, 324),

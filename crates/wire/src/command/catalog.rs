@@ -103,8 +103,8 @@ specs! {
         0..any, 0, "Tells of the commands", redis::command;
     "INFO" "[section ...]",
         0..any, 0, "Tells of the server", redis::info;
-    "CLIENT" "ID|GETNAME|SETNAME name|SETINFO attribute value|INFO|LIST [AFTER id]|NO-EVICT on|off|\
-        NO-TOUCH on|off|TRACKING off|REPLY on",
+    "CLIENT" "ID|GETNAME|SETNAME name|SETINFO attribute value|INFO|NO-EVICT on|off|\
+        NO-TOUCH on|off|TRACKING off|REPLY on|LIST [AFTER n]",
         1..any, 0, "Tells of the connection", redis::client;
     "SUBSCRIBE" "channel [channel ...]",
         1..any, 0, "Listens to channels lockspan:<session>", redis::subscribe;

@@ -295,7 +295,7 @@ pub enum ClientCommand {
     },
     /// `INFO`: a line about this connection.
     Info,
-    /// `LIST [AFTER id]`: a line about each connection, by their numbers.
+    /// `LIST [AFTER n]`: a line about each connection, by their numbers.
     List {
         /// Only those with a higher number than this.
         after: u64,

@@ -120,6 +120,8 @@ pub enum TableInput {
         term: Term,
         /// The sessions that may re-assert; nothing is granted until they have or are over.
         listed: Vec<SessionId>,
+        /// Some of them are sessions of another server, for which sessions of this one may speak.
+        formers: bool,
     },
     /// Serve these groups no more, and forget their records.
     Leave {
@@ -348,8 +350,8 @@ impl LockTable {
                 self.end_session(now, session, out);
                 Ok(())
             }
-            TableInput::Begin { term, listed } => {
-                self.begin_term(now, term, listed, out);
+            TableInput::Begin { term, listed, formers } => {
+                self.begin_term(now, term, (listed, formers), out);
                 Ok(())
             }
             TableInput::Leave { groups } => {

@@ -76,7 +76,7 @@ impl Shared {
         self.epoch = self.epoch.next().expect("there is one");
         for table in 0..TABLES {
             let term = Term { groups: Self::groups(table), epoch: self.epoch };
-            let begin = TableInput::Begin { term, listed: listed.to_vec() };
+            let begin = TableInput::Begin { term, listed: listed.to_vec(), formers: false };
             self.step(table, begin).expect("a table refuses nothing but messages");
         }
     }
