@@ -240,9 +240,9 @@ impl LockServer {
                 self.tell_all(now, &TableInput::Began { session, handoff });
             }
             ToTables::Ended { session } => self.tell_all(now, &TableInput::Ended { session }),
-            ToTables::Begin { term, listed } => {
+            ToTables::Begin { term, listed, formers } => {
                 let group = term.groups.iter().next().expect("a term has groups");
-                self.tell(now, self.table_of(group), TableInput::Begin { term, listed });
+                self.tell(now, self.table_of(group), TableInput::Begin { term, listed, formers });
             }
         }
     }

@@ -61,6 +61,8 @@ pub enum ToTables {
         term: Term,
         /// Who may re-assert.
         listed: Vec<SessionId>,
+        /// Some of them are sessions of another server.
+        formers: bool,
     },
 }
 
@@ -697,10 +699,11 @@ impl Registry {
             let forgets = self.limits.bugs.has(Bug::RestartForgetsLeases);
             self.set_lease(one.session, if forgets { now } else { until });
         }
+        let formers = listed.iter().any(|one| !one.here);
         let listed: Vec<_> = listed.iter().map(|one| one.session).collect();
         for &term in terms {
             let listed = listed.clone();
-            out.push_back(RegistryOutput::Tables(ToTables::Begin { term, listed }));
+            out.push_back(RegistryOutput::Tables(ToTables::Begin { term, listed, formers }));
             self.terms.push(term);
         }
         let open = |session: &Session| session.state == State::Open;

@@ -305,7 +305,7 @@ impl Service {
                 }
                 seat.inspect(|seat| seat.fail(work));
             }
-            ToTables::Begin { term, listed } => {
+            ToTables::Begin { term, listed, .. } => {
                 let groups = term.groups;
                 let Some(group) = groups.iter().next() else { return };
                 let listed_count = listed.len();
@@ -313,7 +313,10 @@ impl Service {
                     // Before a table says that it recovers: whoever sees that is told for whom.
                     self.recovers.store(true, Ordering::Release);
                 }
-                self.tell_shard(self.shard_of(group), TableInput::Begin { term, listed }, work);
+                // The only session of another server stands for ones of which nothing is known:
+                // nobody can speak for it.
+                let input = TableInput::Begin { term, listed, formers: false };
+                self.tell_shard(self.shard_of(group), input, work);
                 for group in groups.iter() {
                     self.epochs[usize::from(group.0)].store(term.epoch.number(), Ordering::Release);
                 }

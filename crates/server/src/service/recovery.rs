@@ -1,11 +1,11 @@
 //! The time after a restart in which sessions re-assert what they held: whom the server waits for,
 //! and how long at most. The log has a line at its beginning and one at its end.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use lockspan_protocol::{Record, SessionId, Tick};
 use lockspan_wire::PublicId;
 use lockspan_wire::reply::Recovery;
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 
 use super::Service;
 use super::desk::Desk;

@@ -237,7 +237,8 @@ fn service_f70_the_timer_goes_on_with_a_search_that_is_too_long() {
         let next = (number + 1) % owners;
         tell(number, acquire(name(next), number, 2), &mut work);
         let (holders, waits) = (vec![Owner(next)], Vec::new());
-        let report = ToServer::Report { record: name(next), seq: Seq(1), number: 1, holders, waits };
+        let report =
+            ToServer::Report { record: name(next), seq: Seq(1), number: 1, holders, waits };
         tell(next, report, &mut work);
     }
     assert_eq!(service.stats().deadlocks, 0, "the cycle is longer than the steps of one fact");
@@ -281,7 +282,8 @@ fn service_f75_clients_do_not_use_up_the_epochs() {
 #[test]
 fn service_f75_the_last_epochs_are_left_to_starts() {
     let last = Epoch::MAX.number() - 5;
-    let mut service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
+    let mut service =
+        Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
     service.has_users = true;
     let saved = Saved { epoch: epoch(last), sessions: Vec::new() };
     let mut work = Work::default();

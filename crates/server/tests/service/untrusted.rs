@@ -210,13 +210,13 @@ async fn a_session_that_was_claimed_stays_whose_it_is() {
             if epoch != "2" {
                 let mut bob = as_user(&server, "bob").await;
                 let (code, text) = bob.refused(&["LS.CLOSE", &session]).await;
-                assert_eq!(code, ErrorCode::NoPerm, "{text}");
+                assert_eq!(code, ErrorCode::NoSession, "{text}");
             }
             let mut ann = as_user(&server, "ann").await;
             let words = ["LS.REASSERTED", &session, epoch, "0", "0"];
             assert_eq!(ann.ask(&words).await, Value::OK);
             let mut bob = as_user(&server, "bob").await;
-            assert_eq!(bob.refused(&["LS.KEEP", &session]).await.0, ErrorCode::NoPerm);
+            assert_eq!(bob.refused(&["LS.KEEP", &session]).await.0, ErrorCode::NoSession);
             server.stop().await;
         }
     }

@@ -326,7 +326,8 @@ impl WaitGraph {
     /// Whether a cycle still stands, and who is to be refused for it.
     fn judge(&self, cycle: &[(Who, Via)]) -> Outcome {
         let next = cycle.iter().cycle().skip(1);
-        let stands = cycle.iter().zip(next).all(|(&(from, via), &(to, _))| self.still_waits(from, via, to));
+        let stands =
+            cycle.iter().zip(next).all(|(&(from, via), &(to, _))| self.still_waits(from, via, to));
         let waits = cycle.iter().filter_map(|(_, via)| match *via {
             Via::Hold { wait, .. } | Via::Line { wait, .. } => Some(wait),
             Via::Local { .. } => None,

@@ -409,7 +409,8 @@ fn has_cycle(graph: &WaitGraph) -> bool {
             let more: Vec<_> = edges
                 .iter()
                 .flat_map(|&(from, to, waits)| {
-                    let known = [false, true].into_iter().filter(|it| reached.contains(&(from, *it)));
+                    let known =
+                        [false, true].into_iter().filter(|it| reached.contains(&(from, *it)));
                     known.map(|waited| (to, waited || waits)).collect::<Vec<_>>()
                 })
                 .filter(|it| !reached.contains(it))

@@ -106,7 +106,6 @@ impl Voids {
         let is_due = void.rounds.is_power_of_two() || void.rounds.is_multiple_of(ROUNDS);
         Some(is_due.then(|| (*session, record.clone(), void.seq)))
     }
-
 }
 
 impl LockTable {

@@ -87,8 +87,8 @@ use links::{Crowd, Own};
 use lost::Voids;
 use recovery::{Grace, Page, Total};
 use rests::{Portion, Rests};
-use visits::Visits;
 pub use view::{ClaimView, RecordState, RecordView};
+use visits::Visits;
 
 /// What happens to a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +111,8 @@ pub enum TableInput {
         term: Term,
         /// The sessions that may re-assert; nothing is granted until they have or are over.
         listed: Vec<SessionId>,
+        /// Some of them are sessions of another server, for which sessions of this one may speak.
+        formers: bool,
     },
     /// Serve these groups no more, and forget their records.
     Leave {
@@ -322,8 +324,8 @@ impl LockTable {
                 self.end_session(now, session, out);
                 Ok(())
             }
-            TableInput::Begin { term, listed } => {
-                self.begin_term(now, term, listed, out);
+            TableInput::Begin { term, listed, formers } => {
+                self.begin_term(now, term, (listed, formers), out);
                 Ok(())
             }
             TableInput::Leave { groups } => {

@@ -25,7 +25,9 @@ use crate::refusal::ReassertRefusal;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Grace {
     pending: BTreeMap<SessionId, Pending>,
-    /// Who speaks for whom of these.
+    /// Any session may come to speak for some of these, which are not of this server.
+    formers: bool,
+    /// Who speaks for whom.
     speakers: BTreeMap<SessionIx, BTreeSet<SessionId>>,
     /// Records with a line, to be scheduled at the end.
     pub(super) lines: BTreeSet<RecordIx>,
@@ -110,7 +112,7 @@ impl Grace {
 
     /// Whether the session has yet to re-assert, for itself or for another.
     fn recovers(&self, by: SessionIx, session: SessionId) -> bool {
-        self.awaits(session) || self.speakers.contains_key(&by)
+        self.awaits(session) || self.speakers.contains_key(&by) || self.formers
     }
 }
 
@@ -159,13 +161,13 @@ impl LockTable {
         &mut self,
         now: Tick,
         term: Term,
-        listed: Vec<SessionId>,
+        (listed, formers): (Vec<SessionId>, bool),
         out: &mut Vec<TableOutput>,
     ) {
         let free = |group: &Group| self.term_of[usize::from(group.0)].is_none();
         assert!(term.groups.iter().all(|group| free(&group)), "a group has one term");
         let pending = listed.into_iter().map(|session| (session, Pending::default())).collect();
-        let grace = Some(Grace { pending, ..Grace::default() });
+        let grace = Some(Grace { pending, formers, ..Grace::default() });
         let recovered = BTreeMap::new();
         let key = self.terms.insert(TermState { term, tickets: 0, grace, recovered });
         let small = u16::try_from(key).expect("there are at most as many terms as groups");
@@ -412,7 +414,8 @@ impl LockTable {
             Mode::Write => self.claims.of_record(holders).collect(),
             // A writer is alone.
             Mode::Read => {
-                let head = holders.head.some().filter(|&at| self.claims.get(at).mode == Mode::Write);
+                let head =
+                    holders.head.some().filter(|&at| self.claims.get(at).mode == Mode::Write);
                 head.or(own.holding).into_iter().collect()
             }
         };

@@ -7,9 +7,9 @@
 //!
 //! # Invariants
 //!
-//! - **B1** Whatever rests, rests in a state that the protocol allows: readers of a phase wait while
-//!   others of it read already, and no writer is granted; a session that is over speaks no more,
-//!   is granted nothing, and what it has left is still held.
+//! - **B1** Whatever rests, rests in a state that the protocol allows. Readers of a phase wait while
+//!   others of it read already, and go before everybody who came after it began. A session that is
+//!   over says nothing more and is granted nothing, and what it has left is still held.
 //! - **B2** A walk over the holders of a record reaches its end, whatever happens meanwhile: who
 //!   wants it to begin anew waits for that.
 
@@ -199,17 +199,18 @@ impl LockTable {
         while !self.is_done()
             && let Some(ix) = self.rests.next_line()
         {
-            self.may_do();
+            let before = self.portion.0;
             // It may be gone, and another record be in its place: that is scheduled in vain.
             if self.names.try_get_mut(ix).is_some() {
                 self.check_upgrader(ix, out);
                 self.schedule(now, ix, out);
             }
+            self.count_if_unchanged(before);
         }
         while !self.is_done()
             && let Some(ix) = self.rests.next_record()
         {
-            self.may_do();
+            let before = self.portion.0;
             let Some(&Rest { walk, phase, is_due }) = self.rests.records.get(&ix) else { continue };
             if let Some(walk) = walk {
                 self.go_on_walking(ix, walk, out);
@@ -218,6 +219,14 @@ impl LockTable {
                 self.rests.change(ix, |rest| rest.is_due = false);
                 self.schedule(now, ix, out);
             }
+            self.count_if_unchanged(before);
+        }
+    }
+
+    /// What had nothing to do counts as one thing, so that a step comes to its end.
+    fn count_if_unchanged(&mut self, before: usize) {
+        if self.portion.0 == before {
+            self.may_do();
         }
     }
 

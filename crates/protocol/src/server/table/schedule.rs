@@ -29,15 +29,13 @@ impl LockTable {
             self.end(upgrader, out);
             self.names.get_mut(ix).told = None;
         }
-        if self.names.get(ix).upgrader.some().is_some() {
-            // The rest of a phase waits for the upgrader, and is due after it.
-            if self.rests.phase(ix).is_some() {
-                self.rests.set_phase(ix, None);
-                self.names.get_mut(ix).readers_due = true;
+        // A phase that has begun goes before whoever came since.
+        if self.go_on_with_phase(now, ix, out) {
+            if self.names.get(ix).upgrader.some().is_some() {
+                self.grant_upgrade(now, ix, out);
+            } else {
+                self.grant_phase(now, ix, out);
             }
-            self.grant_upgrade(now, ix, out);
-        } else {
-            self.grant_phase(now, ix, out);
         }
         if self.names.get(ix).is_unused() {
             self.forget(ix);
@@ -87,18 +85,11 @@ impl LockTable {
         let begins = begins || self.limits.bugs.has(Bug::ReadersPassWriters);
         // All that wait now: a waiter that comes while they are served is not among them.
         let last = entry.readers.tail.some().filter(|_| begins);
-        let last = last.and_then(|last| self.claims.get(last).ticket());
-        if let Some(last) = last.or_else(|| self.rests.phase(ix)) {
-            while let Some(reader) = self.names.get(ix).readers.head.some()
-                && self.claims.get(reader).ticket() <= Some(last)
-            {
-                if !self.may_do() {
-                    self.rests.set_phase(ix, Some(last));
-                    return;
-                }
-                self.grant(now, reader, out);
+        if let Some(last) = last {
+            let last = self.claims.get(last).ticket();
+            if !self.serve_readers(now, ix, last, out) {
+                return;
             }
-            self.rests.set_phase(ix, None);
         }
         while let Some(writer) = self.names.get(ix).next_writer() {
             if !self.has_ended(writer) {
@@ -111,6 +102,33 @@ impl LockTable {
             }
             self.end(writer, out);
         }
+    }
+
+    /// Whether no phase is left to be gone on with.
+    fn go_on_with_phase(&mut self, now: Tick, ix: RecordIx, out: &mut Vec<TableOutput>) -> bool {
+        let last = self.rests.phase(ix);
+        last.is_none() || self.serve_readers(now, ix, last, out)
+    }
+
+    /// Grants the record to all readers up to this ticket; false if some are left for later steps.
+    fn serve_readers(
+        &mut self,
+        now: Tick,
+        ix: RecordIx,
+        last: Option<Ticket>,
+        out: &mut Vec<TableOutput>,
+    ) -> bool {
+        while let Some(reader) = self.names.get(ix).readers.head.some()
+            && self.claims.get(reader).ticket() <= last
+        {
+            if !self.may_do() {
+                self.rests.set_phase(ix, last);
+                return false;
+            }
+            self.grant(now, reader, out);
+        }
+        self.rests.set_phase(ix, None);
+        true
     }
 
     /// Whether the claim's session has ended.

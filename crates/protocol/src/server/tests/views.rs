@@ -8,7 +8,7 @@ fn table() -> LockTable {
     let mut out = Vec::new();
     let epoch = Epoch::NONE.next().unwrap();
     let term = Term { groups: GroupSet::ALL, epoch };
-    let begin = table::TableInput::Begin { term, listed: Vec::new() };
+    let begin = table::TableInput::Begin { term, listed: Vec::new(), formers: false };
     let began =
         [A, B].map(|session| table::TableInput::Began { session, handoff: Handoff::Direct });
     for input in [begin].into_iter().chain(began) {
@@ -123,7 +123,7 @@ fn counts_follow_what_happens() {
         table.handle(now, input, &mut out).unwrap();
     };
     let term = Term { groups: GroupSet::ALL, epoch: Epoch::new(1).unwrap() };
-    step(&mut table, TableInput::Begin { term, listed: Vec::new() });
+    step(&mut table, TableInput::Begin { term, listed: Vec::new(), formers: false });
     for session in [A, B, C] {
         step(&mut table, TableInput::Began { session, handoff: Handoff::Direct });
     }

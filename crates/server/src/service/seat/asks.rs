@@ -325,3 +325,73 @@ impl Seat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lockspan_protocol::{Handoff, SessionId};
+    use lockspan_tls::Stream;
+    use lockspan_wire::PublicId;
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    fn ask(slot: Slot) -> Ask {
+        Ask {
+            slot,
+            wait: Wait::Forever,
+            mode: Mode::Write,
+            epoch: Epoch::NONE,
+            upgrade: false,
+            base: None,
+            owners: Vec::new(),
+            timer: None,
+            lock: None,
+        }
+    }
+
+    /// A connection that goes looks at what its own commands wait for, however many others wait.
+    #[tokio::test]
+    async fn service_f76_what_a_connection_waits_for_is_found_by_its_number() {
+        let seat = Seat::new(
+            (SessionId(1), PublicId::of_hash(1)),
+            Duration::from_secs(1),
+            Handoff::Direct,
+            None,
+        );
+        let (one, other) = UnixStream::pair().expect("two ends");
+        let [one, other] = [(1, one), (2, other)]
+            .map(|(number, stream)| Outbox::new(number, Stream::Unix(stream), 1 << 20));
+        let record = |number: u64| Record::new("a", number.to_string()).expect("a name");
+        let wait = |outbox: &Arc<Outbox>, number: u64| {
+            let slot = outbox.open_slot();
+            seat.ask(record(number), Seq(number), ask(slot.clone()));
+            seat.goes_on_asking(&record(number), Seq(number), &slot);
+            slot
+        };
+        for number in 1..=1_000 {
+            wait(&one, number);
+        }
+        // Both wait for one of them, and the other for one of its own.
+        let shared = wait(&other, 1_000);
+        wait(&other, 2_000);
+        let of = |number: u64| seat.lock().asks.of_connection.get(&number).map_or(0, BTreeSet::len);
+        assert_eq!((of(1), of(2)), (1_000, 2));
+
+        // An answer takes it out of the list of each who waited for it.
+        let mut work = Work::default();
+        seat.refuse(&record(7), Seq(7), &Value::OK, &mut work);
+        assert_eq!(of(1), 999);
+        let (_, is_shared) = seat.unask(&record(1_000), Seq(1_000), &shared).expect("it waits");
+        assert!(is_shared);
+        assert_eq!((of(1), of(2)), (999, 1));
+        wait(&other, 1_000);
+
+        let gone: Vec<_> = seat.forsaken(&other, &mut work).into_iter().map(|it| it.seq).collect();
+        assert_eq!(gone, [Seq(2_000)], "the other one is still waited for");
+        assert_eq!((of(1), of(2), seat.lock().asks.len()), (999, 0, 999));
+        assert_eq!(seat.forsaken(&one, &mut work).len(), 999);
+        assert!(seat.lock().asks.is_empty() && seat.lock().asks.of_connection.is_empty());
+    }
+}

@@ -34,11 +34,11 @@ use super::lock::LockAsk;
 use super::work::Work;
 use crate::net::outbox::Slot;
 pub(crate) use asks::Ask;
-pub(super) use asks::Forsaken;
 use asks::Asks;
+pub(super) use asks::Forsaken;
 use listeners::Listeners;
-pub(super) use one_lock::OneLock;
 use one_lock::LockState;
+pub(super) use one_lock::OneLock;
 use told::Told;
 
 /// A session of this server.
