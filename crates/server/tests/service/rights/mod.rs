@@ -312,7 +312,8 @@ async fn service_f68_every_command_and_flag_needs_its_right() {
         }
     }
     assert!(lines > 7 * 200 && refused > 300, "{lines} lines, of which {refused} were refused");
-    assert!(check_claims(&mut root).await > 50, "what was allowed was done");
+    let seen = check_claims(&mut root).await;
+    assert!(seen > 50, "{seen} claims of what was allowed");
     server.stop().await;
 }
 
