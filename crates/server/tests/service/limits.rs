@@ -233,39 +233,3 @@ async fn service_f76_a_session_has_a_bounded_number_of_listeners() {
     assert_eq!(late.settle().await.1.len(), 1);
     server.stop().await;
 }
-
-/// What is said to a session goes to every connection that listens for it: so many may.
-#[tokio::test(flavor = "multi_thread")]
-async fn service_f76_a_session_has_a_bounded_number_of_listeners() {
-    let server = start(fresh()).await;
-    let mut first = Client::new(&server).await;
-    let session = first.open(&["LEASE", "30000", "EVENTS", "push"]).await;
-    let mut others = Vec::new();
-    for _ in 1..128 {
-        let mut other = Client::new(&server).await;
-        assert_eq!(other.ask(&["LS.EVENTS", &session, "push"]).await, Value::OK);
-        others.push(other);
-    }
-    let mut late = Client::new(&server).await;
-    for words in [
-        &["LS.EVENTS", &session, "push"][..],
-        &["LS.OPEN", "LEASE", "30000", "SESSION", &session, "EVENTS", "push"],
-        &["SUBSCRIBE", &format!("lockspan:{session}")],
-    ] {
-        let (code, text) = late.refused(words).await;
-        assert_eq!((code, text.contains("128")), (ErrorCode::Limit, true), "{text}");
-    }
-    assert!(matches!(late.ask(&["LS.KEEP", &session]).await, Value::Int(_)), "else it may be used");
-    // One that listens may change how, and one that stops makes room.
-    assert_eq!(others[0].ask(&["LS.EVENTS", &session, "message"]).await, Value::OK);
-    assert_eq!(others[1].ask(&["LS.EVENTS", &session, "none"]).await, Value::OK);
-    assert_eq!(late.ask(&["LS.EVENTS", &session, "push"]).await, Value::OK);
-    // A node has to hear its answers: the first one that came does not hear any more.
-    let mut node = Client::new(&server).await;
-    let id = SessionId(session.parse().expect("a number"));
-    node.tell(id, &ToServer::KeepAlive { number: 5 }).await;
-    assert_eq!(node.heard().await, ToNode::Alive { number: 5 });
-    assert_eq!(first.settle().await.1, []);
-    assert_eq!(late.settle().await.1.len(), 1);
-    server.stop().await;
-}

@@ -116,6 +116,8 @@ impl Filling {
                 let [old, new] = [self.present - 1, self.present].map(|epoch| token(epoch, 7));
                 vec![old.number().to_string(), new.number().to_string()]
             }
+            // Longer than all lines take.
+            ("LEASE", "ms") => one("60000"),
             (_, "ms") => one("5000"),
             ("KEEP", "n") => one("9"),
             (_, "n" | "seq") => one("1"),
