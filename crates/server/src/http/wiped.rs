@@ -1,9 +1,9 @@
 //! Passwords that come over HTTP, and what is left of them in memory.
 //!
 //! A request is in buffers that hyper reads into. One that hyper goes on to use is overwritten when
-//! the connection ends, see [`serve_and_wipe`], which is why the answer to a login ends it; one that
-//! hyper has done with is overwritten with the [`SecretBody`] that holds it. What the JSON says is
-//! in [`Wiped`]. What can't be reached is a connection that is cut in the middle of a
+//! the connection ends, see [`serve_and_wipe`], which is why the answer to a login ends it; one
+//! that hyper has done with is overwritten with the [`SecretBody`] that holds it. What the JSON says
+//! is in [`Wiped`]. What can't be reached is a connection that is cut in the middle of a
 //! request, and a copy that the JSON parser makes of a password with a `"` or a `\\` in it.
 
 use std::error::Error;
@@ -47,7 +47,7 @@ fn wipe_value(value: &mut Value) {
 }
 
 /// The body of a request. What it came in is overwritten when this is dropped, if nobody else holds
-/// a part of it then: so the head of the request, which may lie beside it, has to be dropped before.
+/// a part of it then: so the head of the request, which may lie beside it, is to be dropped before.
 #[derive(Debug)]
 pub(super) struct SecretBody {
     whole: Zeroizing<Vec<u8>>,
