@@ -2,8 +2,8 @@
 //!
 //! A request is in buffers that hyper reads into. One that hyper goes on to use is overwritten when
 //! the connection ends, see [`serve_and_wipe`], which is why the answer to a login ends it; one
-//! that hyper has done with is overwritten with the [`SecretBody`] that holds it. What the JSON says
-//! is in [`Wiped`]. What can't be reached is a connection that is cut in the middle of a
+//! that hyper has done with is overwritten with the [`SecretBody`] that holds it. What the JSON
+//! says is in [`Wiped`]. What can't be reached is a connection that is cut in the middle of a
 //! request, and a copy that the JSON parser makes of a password with a `"` or a `\\` in it.
 
 use std::error::Error;
