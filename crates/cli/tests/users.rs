@@ -8,10 +8,10 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use common::{Home, Process, lockspan, wait_until};
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Signal, geteuid};
 
 const ANN: &str = "61001";
 const BOB: &str = "61002";
@@ -124,6 +124,70 @@ fn local_l9_two_users_share_a_lock_by_a_socket_with_rights() {
     assert_eq!(code(&mut run(BOB, None, &url, "20s", "true")), 69, "not of the group");
     let (_own, url) = serve("own.sock", &[]);
     assert_eq!(code(&mut run(ANN, None, &url, "20s", "true")), 69, "root's alone");
+}
+
+/// A file of users with one, whose password is `right`.
+fn file_of_users(dir: &Path) -> PathBuf {
+    let mut passwd = lockspan();
+    passwd.arg("passwd").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut passwd = passwd.spawn().unwrap();
+    passwd.stdin.take().unwrap().write_all(b"right").unwrap();
+    let hash = String::from_utf8(passwd.wait_with_output().unwrap().stdout).unwrap();
+    let path = dir.join("users.toml");
+    let text = format!("[users.eve]\npassword = \"{}\"\ninspect = [\"*\"]\n", hash.trim());
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    path
+}
+
+/// What one local user guesses is not counted against another.
+#[test]
+fn service_f91_local_users_do_not_share_what_their_guesses_cost() {
+    let dir = public();
+    let binary = dir.path().join("lockspan");
+    let mut command = lockspan();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh", "--users"]);
+    let mut server = Process::start_with_log(command.arg(file_of_users(dir.path())));
+    let line = server.line_with("listening on");
+    let at = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next());
+    let url = format!("lockspan://{}", at.expect("an address"));
+    let log_in = |user: &str, password: &str| {
+        let mut command = of(user, None, &binary);
+        command.args(["locks", "--url", &url]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("LOCKSPAN_USER", "eve").env("LOCKSPAN_PASSWORD", password);
+        command.spawn().unwrap()
+    };
+    let said = |child: Child| String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
+    for _ in 0..4 {
+        assert!(said(log_in(ANN, "guess")).contains("WRONGPASS"));
+    }
+    let fifth = log_in(ANN, "guess");
+    assert!(said(log_in(BOB, "guess")).contains("WRONGPASS"), "he hears it at once");
+    assert_eq!(said(log_in(BOB, "right")), "");
+    assert!(said(fifth).contains("LIMIT"), "she has used up what is free");
+    assert_eq!(said(log_in(ANN, "right")), "", "and gets in all the same");
+}
+
+/// Passwords go through the memory of a server with users.
+#[test]
+fn service_f95_other_processes_of_its_user_do_not_read_the_memory_of_a_server() {
+    let dir = public();
+    let mut command = of(ANN, None, &dir.path().join("lockspan"));
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", "none", "--fresh", "--users"]);
+    let mut server = Process::start_with_log(command.arg(file_of_users(dir.path())));
+    server.line_with("listening on");
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid", ANN, "--regid", ANN, "--clear-groups", "sh", "-c"]);
+    let mut other = Process::start(other.arg("echo here; exec sleep 1000"));
+    other.line_with("here");
+    let can_read = |pid: Pid| {
+        let mut reader = Command::new("setpriv");
+        reader.args(["--reuid", ANN, "--regid", ANN, "--clear-groups", "head", "-c", "1"]);
+        let memory = format!("/proc/{}/maps", pid.as_raw_nonzero());
+        reader.arg(memory).stderr(Stdio::null()).output().unwrap().status.success()
+    };
+    assert!(can_read(other.pid()), "that is what users can do otherwise");
+    assert!(!can_read(server.pid()));
 }
 
 /// Each user has a `local:` of their own, and without a home of one's own there is none.

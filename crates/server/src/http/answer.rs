@@ -12,7 +12,7 @@ use super::content::{Content, json as as_json, refusal, sentence, text};
 use super::guard::{self, Refused};
 use super::places::{Answering, Place};
 use super::query::Query;
-use super::wiped::{Wiped, read_and_wipe};
+use super::wiped::{SecretBody, Wiped};
 use super::{Site, actions, api, live, prometheus};
 
 /// The longest body of a request.
@@ -66,9 +66,16 @@ async fn route(
     match head.method {
         Method::GET | Method::HEAD => {}
         Method::POST if path.starts_with("/api/") => {
-            let said = read(&head.headers, body).await?;
+            let body = read(&head.headers, body).await?;
             place.asks();
-            return actions::act(site, &head, &said).await;
+            let answer = match serde_json::from_slice(&body).map(Wiped) {
+                Ok(said) => actions::act(site, &head, &said).await,
+                Err(why) => Err((StatusCode::BAD_REQUEST, format!("the body is no JSON: {why}"))),
+            };
+            // In this order: what the two lie in together can be overwritten then.
+            drop(head);
+            drop(body);
+            return answer;
         }
         _ => return Err((StatusCode::METHOD_NOT_ALLOWED, "this can only be read".to_owned())),
     }
@@ -113,19 +120,16 @@ async fn route(
     }
 }
 
-/// The JSON of a request. A form of another page can't be of this type without asking first.
-async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<Wiped, Refused> {
+/// The body of a request, which is to be JSON: a form of another page can't be of this type without
+/// asking first.
+async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<SecretBody, Refused> {
     let kind = guard::one(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         let why = "the body is to be application/json".to_owned();
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    let body = tokio::time::timeout(super::PATIENCE, read_and_wipe(body, BODY)).await;
+    let body = tokio::time::timeout(super::PATIENCE, SecretBody::read(body, BODY)).await;
     let late = |_| (StatusCode::REQUEST_TIMEOUT, "the body does not come".to_owned());
-    let body = body
-        .map_err(late)?
-        .map_err(|why| (StatusCode::PAYLOAD_TOO_LARGE, format!("the body can't be read: {why}")))?;
-    serde_json::from_slice(&body)
-        .map(Wiped)
-        .map_err(|why| (StatusCode::BAD_REQUEST, format!("the body is no JSON: {why}")))
+    body.map_err(late)?
+        .map_err(|why| (StatusCode::PAYLOAD_TOO_LARGE, format!("the body can't be read: {why}")))
 }

@@ -1,8 +1,9 @@
 //! Passwords that come over HTTP, and what is left of them in memory.
 //!
-//! A request is in the buffers that hyper reads into, and its fields are in [`Wiped`]. The last of
-//! the buffers is overwritten when the connection ends, see [`serve_and_wipe`], which is why the
-//! answer to a login ends it. What can't be reached is a connection that is cut in the middle of a
+//! A request is in buffers that hyper reads into. One that hyper goes on to use is overwritten when
+//! the connection ends, see [`serve_and_wipe`], which is why the answer to a login ends it; one
+//! that hyper has done with is overwritten with the [`SecretBody`] that holds it. What the JSON
+//! says is in [`Wiped`]. What can't be reached is a connection that is cut in the middle of a
 //! request, and a copy that the JSON parser makes of a password with a `"` or a `\\` in it.
 
 use std::error::Error;
@@ -45,23 +46,43 @@ fn wipe_value(value: &mut Value) {
     }
 }
 
-/// The body of a request, of which nothing is left elsewhere.
-pub(super) async fn read_and_wipe(
-    body: Incoming,
-    most: usize,
-) -> Result<Zeroizing<Vec<u8>>, Box<dyn Error + Send + Sync>> {
-    let mut body = Limited::new(body, most);
-    let mut parts = Vec::new();
-    while let Some(frame) = body.frame().await {
-        parts.extend(frame?.into_data());
+/// The body of a request. What it came in is overwritten when this is dropped, if nobody else holds
+/// a part of it then: so the head of the request, which may lie beside it, is to be dropped before.
+#[derive(Debug)]
+pub(super) struct SecretBody {
+    whole: Zeroizing<Vec<u8>>,
+    parts: Vec<Bytes>,
+}
+
+impl SecretBody {
+    pub(super) async fn read(
+        body: Incoming,
+        most: usize,
+    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let mut body = Limited::new(body, most);
+        let mut read = Self { whole: Zeroizing::default(), parts: Vec::new() };
+        while let Some(frame) = body.frame().await {
+            read.parts.extend(frame?.into_data());
+        }
+        // One that grows would leave its old content behind.
+        read.whole = Vec::with_capacity(read.parts.iter().map(Bytes::len).sum()).into();
+        read.parts.iter().for_each(|part| read.whole.extend_from_slice(part));
+        Ok(read)
     }
-    // One that grows would leave its old content behind.
-    let mut whole = Zeroizing::new(Vec::with_capacity(parts.iter().map(Bytes::len).sum()));
-    parts.iter().for_each(|part| whole.extend_from_slice(part));
-    // Not before the last one has come: until then hyper may have taken another buffer, and then a
-    // part is all that holds the old one.
-    parts.into_iter().for_each(wipe_bytes);
-    Ok(whole)
+}
+
+impl Deref for SecretBody {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.whole
+    }
+}
+
+impl Drop for SecretBody {
+    fn drop(&mut self) {
+        self.parts.drain(..).for_each(wipe_bytes);
+    }
 }
 
 /// Overwrites the memory of these bytes, unless it is that of a buffer that hyper goes on to use.
