@@ -206,9 +206,9 @@ fn service_f72_a_session_with_many_records_ends_bit_by_bit() {
     }
     // Another one waits for the first and the last of them, and the one that ends for a third.
     t.acquire(3, "other", Write, 1);
-    t.acquire(1, "other", Write, number + 1);
     t.acquire(2, "1", Write, 1);
     t.acquire(2, &number.to_string(), Write, 2);
+    t.acquire(1, "other", Write, number + 1);
     assert_eq!(t.table.held_by(SessionId(1)), number);
     let before = t.table.claims();
     (t.told, t.largest) = (BTreeMap::new(), 0);
