@@ -108,7 +108,7 @@ extern "C" fn in_child() {
     STATE.store(u32::from(DEPTH.get() > 0), Ordering::Relaxed);
 }
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(all(test, unix, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod tests {
     use super::super::tests::in_a_child;
     use super::*;
