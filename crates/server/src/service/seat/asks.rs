@@ -336,6 +336,7 @@ mod tests {
     use tokio::net::UnixStream;
 
     use super::*;
+    use crate::net::budget::Budget;
 
     fn ask(slot: Slot) -> Ask {
         Ask {
@@ -361,8 +362,9 @@ mod tests {
             None,
         );
         let (one, other) = UnixStream::pair().expect("two ends");
-        let [one, other] = [(1, one), (2, other)]
-            .map(|(number, stream)| Outbox::new(number, Stream::Unix(stream), 1 << 20));
+        let [one, other] = [(1, one), (2, other)].map(|(number, stream)| {
+            Outbox::new(number, Stream::Unix(stream), 1 << 20, &Budget::new(1 << 20))
+        });
         let record = |number: u64| Record::new("a", number.to_string()).expect("a name");
         let wait = |outbox: &Arc<Outbox>, number: u64| {
             let slot = outbox.open_slot();
