@@ -3,9 +3,9 @@
 //! | command | needs |
 //! |---|---|
 //! | `HELLO` with `AUTH`, `AUTH`, `QUIT`, `RESET` | nothing |
-//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read*, or *write* for a write or an upgrade |
+//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, also by `LS.TELL` | *read*; *write* to upgrade |
 //! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
-//! | `LS.RELEASE`, `LS.CANCEL`, the same by `LS.TELL` | *read* or *write*: nobody else can hold it |
+//! | `LS.RELEASE`, `LS.CANCEL`, also by `LS.TELL` | *read* or *write*: others can't hold it |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | its secret number, and that it is the user's own |
 //! | `LS.END`, which takes a public id | *admin* of all |

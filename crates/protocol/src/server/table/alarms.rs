@@ -1,9 +1,10 @@
 //! What happens when time passes: reservations end, and what was not answered is said again.
 //!
-//! A revoke that is not answered is sent again after [`Limits::resend`], then after twice that, and
-//! so on, up to 32 times that: a message that was lost is soon made good, and holders that never
-//! answer cost less and less. The same holds for records that somebody waits for: they are looked at
-//! for the sake of upgraders and challengers, and shown to people in the order of these alarms.
+//! A revoke that is not answered is sent again after [`Limits::resend`], then after twice that,
+//! and so on, up to 32 times that: a message that was lost is soon made good, and holders that
+//! never answer cost less and less. The same holds for records that somebody waits for: they are
+//! looked at for the sake of upgraders and challengers, and shown to people in the order of these
+//! alarms.
 
 use std::time::Duration;
 
