@@ -41,7 +41,7 @@ impl Table {
             table.handle(Tick::ZERO, began, &mut out).expect("a session begins");
         }
         let term = Term { groups: GroupSet::ALL, epoch };
-        let begin = TableInput::Begin { term, listed: Vec::new() };
+        let begin = TableInput::Begin { term, listed: Vec::new(), formers: false };
         table.handle(Tick::ZERO, begin, &mut out).expect("a term begins");
         let mut this = Self { table, epoch, seq: 0, inputs: Vec::new(), out, holders: Vec::new() };
         for number in 0..records {

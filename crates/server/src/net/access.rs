@@ -3,9 +3,9 @@
 //! | command | needs |
 //! |---|---|
 //! | `HELLO` with `AUTH`, `AUTH`, `QUIT`, `RESET` | nothing |
-//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read*, or *write* for a write or an upgrade |
+//! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, the same by `LS.TELL` | *read* or *write* |
 //! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
-//! | `LS.RELEASE`, `LS.CANCEL`, the same by `LS.TELL` | *read* or *write*: nobody else can hold it |
+//! | `LS.RELEASE`, `LS.CANCEL`, the same by `LS.TELL` | *read* or *write*; others hold nothing |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | its secret number, and that it is the user's own |
 //! | `LS.END`, which takes a public id | *admin* of all |
@@ -14,7 +14,8 @@
 //! | `LS.UNLOCK` | that the lock is the user's own |
 //! | all else | a login |
 //!
-//! `tests/service/rights.rs` goes through every command, flag and message.
+//! An upgrade is a *write*, whatever mode it names. `tests/service/rights/` goes through every
+//! command, flag and message.
 //!
 //! **Invariant:** a session or a lock of another user is answered as one that there is not, so that
 //! nobody finds out which numbers are in use. Only `LS.OPEN` with a number and `LS.LOCK` with an id

@@ -8,8 +8,9 @@
 //!
 //! | who shows it | is believed up to |
 //! |---|---|
-//! | anybody, where there are no users | [`AHEAD_MAX`] above the epoch of this start, for the whole run |
-//! | a user who may *admin* everything; others are refused before | [`AHEAD_MAX_ADMIN`] above the present one |
+//! | anybody, where there are no users | [`AHEAD_MAX`] above the epoch of this start |
+//! | a user who may *admin* everything | [`AHEAD_MAX_ADMIN`] above the present one |
+//! | other users | not at all: they are refused before they come here |
 //!
 //! Both at most once in [`PAUSE`], and nobody into the [`LAST`] epochs but by one.
 

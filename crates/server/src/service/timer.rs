@@ -1,9 +1,9 @@
 //! What happens when nobody says anything: leases end, revokes are sent again, waits give up, and
 //! what one step has left is done by the next.
 //!
-//! A ring does a bounded amount of work, however much is due: so much of each table, so many leases,
-//! [`AT_A_TIME`] of each list, so many steps of the search for deadlocks. What is left is due at
-//! once, and before the next ring other tasks of this thread have their turn.
+//! A ring does a bounded amount of work, however much is due: so much of each table, so many
+//! leases, [`AT_A_TIME`] of each list, so many steps of the search for deadlocks. What is left is
+//! due at once, and before the next ring other tasks of this thread have their turn.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -51,8 +51,8 @@ async fn acquire_anew(node: &mut Client, session: SessionId, epoch: u32, shards:
     token
 }
 
-/// The server has been started three times since the backup. A client that knows the last epoch shows
-/// it, and tokens go on above it.
+/// The server has been started three times since the backup. A client that knows the last epoch
+/// shows it, and tokens go on above it.
 #[tokio::test(flavor = "multi_thread")]
 async fn service_f75_a_data_directory_from_a_backup_goes_above_what_clients_know() {
     let dir = tempfile::tempdir().expect("a directory");

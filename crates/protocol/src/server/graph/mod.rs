@@ -21,9 +21,10 @@
 //!
 //! Before a fact is taken in there is no cycle, so a new one goes through an owner that the fact
 //! names, or through the first writers of a line whose order it has changed. [`search`] looks for
-//! it from these, in steps that each take the same time. A fact is answered after [`Limits::search_steps`](crate::Limits::search_steps) steps at most. A search
-//! that needs more waits in the backlog, and goes on by [`WaitGraph::search_on`], as many steps at
-//! a time: a deadlock in a very large graph is found later, and not missed.
+//! it from these, in steps that each take the same time. A fact is answered after
+//! [`Limits::search_steps`](crate::Limits::search_steps) steps at most. A search that needs more
+//! waits in the backlog, and goes on by [`WaitGraph::search_on`], as many steps at a time: a
+//! deadlock in a very large graph is found later, and not missed.
 
 mod search;
 #[cfg(test)]

@@ -9,8 +9,8 @@
 //! followed, so a search may rest after any step. The graph changes while it rests:
 //!
 //! - An edge that comes is part of a fact with a search of its own.
-//! - An edge that goes may be on the path. So a cycle is looked at again when it is found, and if it
-//!   does not stand any more, the search begins anew.
+//! - An edge that goes may be on the path. So a cycle is looked at again when it is found, and if
+//!   it does not stand any more, the search begins anew.
 //!
 //! Since a cycle stays until somebody in it is refused, each of its edges is there whenever the
 //! search comes by: a search that rests misses no cycle.

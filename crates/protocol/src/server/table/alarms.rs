@@ -2,8 +2,8 @@
 //!
 //! A revoke that is not answered is sent again after [`Limits::resend`], then after twice that, and
 //! so on, up to 32 times that: a message that was lost is soon made good, and holders that never
-//! answer cost less and less. The same holds for records that somebody waits for: they are looked at
-//! for the sake of upgraders and challengers, and shown to people in the order of these alarms.
+//! answer cost less and less. The same holds for records that somebody waits for: they are looked
+//! at for the sake of upgraders and challengers, and shown to people in the order of these alarms.
 
 use std::time::Duration;
 
@@ -18,11 +18,13 @@ const DELAYS: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Resends<T> {
     queues: [VecDeque<(Tick, T)>; DELAYS],
+    /// When the first one rings.
+    next: Option<Tick>,
 }
 
 impl<T> Default for Resends<T> {
     fn default() -> Self {
-        Self { queues: Default::default() }
+        Self { queues: Default::default(), next: None }
     }
 }
 
@@ -33,20 +35,23 @@ impl<T: Copy> Resends<T> {
         let delay = delay.min(DELAYS - 1);
         let tick = now + resend * (1 << delay);
         self.queues[delay].push_back((tick, what));
+        self.next = Some(self.next.map_or(tick, |next| next.min(tick)));
         tick
     }
 
     /// One that is due: which delay it had, when it was to ring, and what.
     fn pop(&mut self, now: Tick) -> Option<(usize, Tick, T)> {
+        if self.next.is_none_or(|next| next > now) {
+            return None;
+        }
         let due = |at: &mut (Tick, T)| at.0 <= now;
         let mut queues = self.queues.iter_mut().enumerate();
-        queues.find_map(|(delay, queue)| {
+        let popped = queues.find_map(|(delay, queue)| {
             queue.pop_front_if(due).map(|(tick, what)| (delay, tick, what))
-        })
-    }
-
-    fn next_deadline(&self) -> Option<Tick> {
-        self.queues.iter().filter_map(|queue| queue.front()).map(|&(tick, _)| tick).min()
+        });
+        let fronts = self.queues.iter().filter_map(|queue| queue.front());
+        self.next = fronts.map(|&(tick, _)| tick).min();
+        popped
     }
 
     /// All of them, those with the shortest delays first.
@@ -62,7 +67,7 @@ impl LockTable {
     pub fn next_deadline(&self) -> Option<Tick> {
         let at_once = (!self.rests.is_empty()).then_some(Tick::ZERO);
         let reserves = self.reserves.front().map(|&(tick, _)| tick);
-        let queues = [self.alarms.next_deadline(), self.resends.next_deadline(), reserves];
+        let queues = [self.alarms.next, self.resends.next, reserves];
         let next = queues.into_iter().chain([at_once, self.voids.at]).flatten().min()?;
         Some(next.max(Tick(self.watch.now.0.saturating_add(1))))
     }

@@ -1,9 +1,9 @@
 //! The lists of a record and of a session, and how a session's claims at a record are found.
 //!
 //! A list is walked only while it is short. A record with more than [`CROWD`] claims has an index
-//! of them, its [`Crowd`]: who has a claim there, and where a ticket belongs in the line. So neither
-//! a message about a record nor a re-assertion takes longer because many others have claims there
-//! too. It is made when the record becomes crowded, and dropped when it is not any more.
+//! of them, its [`Crowd`]: who has a claim there, and where a ticket belongs in the line. So
+//! neither a message about a record nor a re-assertion takes longer because many others have claims
+//! there too. It is made when the record becomes crowded, and dropped when it is not any more.
 
 use super::*;
 

@@ -434,9 +434,9 @@ impl LockTable {
         self.names.get_mut(ix).readers_due = false;
     }
 
-    /// Whether a grant of another session excludes this one and is the later one. Where a record has
-    /// many holders, the highest token of those that were there counts: who had a lower one has lost
-    /// it to them, even if they have released theirs meanwhile.
+    /// Whether a grant of another session excludes this one and is the later one. Where a record
+    /// has many holders, the highest token of those that were there counts: who had a lower one has
+    /// lost it to them, even if they have released theirs meanwhile.
     fn is_excluded(&self, ix: RecordIx, by: SessionIx, mode: Mode, token: Token) -> bool {
         let entry = self.names.get(ix);
         if mode == Mode::Write && entry.is_crowded {

@@ -7,9 +7,9 @@
 //!
 //! # Invariants
 //!
-//! - **B1** Whatever rests, rests in a state that the protocol allows. Readers of a phase wait while
-//!   others of it read already, and go before everybody who came after it began. A session that is
-//!   over says nothing more and is granted nothing, and what it has left is still held.
+//! - **B1** Whatever rests, rests in a state that the protocol allows. Readers of a phase wait
+//!   while others of it read already, and go before everybody who came after it began. A session
+//!   that is over says nothing more and is granted nothing, and what it has left is still held.
 //! - **B2** A walk over the holders of a record reaches its end, whatever happens meanwhile: who
 //!   wants it to begin anew waits for that.
 

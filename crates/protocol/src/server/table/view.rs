@@ -195,9 +195,9 @@ impl LockTable {
         (views, (end < self.names.places()).then_some(end))
     }
 
-    /// Records that somebody holds and others wait for, those at which something has happened lately
-    /// first: at most `count` of those that `may` be shown, each with at most so many claims. Not
-    /// all are looked at, if there are many.
+    /// Records that somebody holds and others wait for, those at which something has happened
+    /// lately first: at most `count` of those that `may` be shown, each with at most so many
+    /// claims. Not all are looked at, if there are many.
     #[must_use]
     pub fn wanted(
         &self,

@@ -1,7 +1,7 @@
 //! The connections that hear of a session's events.
 //!
-//! **Invariant:** at most [`LISTENERS_MAX`] connections listen for a session: what a table says to it
-//! is written to each of them by the thread that has the table.
+//! **Invariant:** at most [`LISTENERS_MAX`] connections listen for a session: what a table says to
+//! it is written to each of them by the thread that has the table.
 
 use std::sync::Arc;
 

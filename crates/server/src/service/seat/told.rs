@@ -1,5 +1,6 @@
-//! What `LS.REASSERT` has told of a session in the present epoch. `LS.REASSERTED` compares its total
-//! with that, for all groups or some: so totals are kept by group, and no command adds up all seqs.
+//! What `LS.REASSERT` has told of a session in the present epoch. `LS.REASSERTED` compares its
+//! total with that, for all groups or some: so totals are kept by group, and no command adds up all
+//! seqs.
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,11 @@
 //! The table of rights: every command with every flag, and every message of a node, as users with
 //! each right alone.
 //!
-//! The lines are made from the usages that `COMMAND DOCS` tells, so that a new command or a new flag
-//! is in the table as soon as it is in a usage; what each line needs is said in `needs.rs`. Two
-//! things are asked of the server beyond its answers: that nobody holds or waits for what they have
-//! no right to, whatever they were answered, and that a session of another user is answered exactly
-//! as one that there is not.
+//! The lines are made from the usages that `COMMAND DOCS` tells, so that a new command or a new
+//! flag is in the table as soon as it is in a usage; what each line needs is said in `needs.rs`.
+//! Two things are asked of the server beyond its answers: that nobody holds or waits for what they
+//! have no right to, whatever they were answered, and that a session of another user is answered
+//! exactly as one that there is not.
 
 mod needs;
 mod usage;

@@ -1,9 +1,9 @@
 //! What each command and each message needs, said a second time and in another way than the server
 //! does.
 //!
-//! Every field is named here, and none is passed over by `..`: a new field, which is what a new flag
-//! is, does not compile before somebody has thought about it. A command or a message that has no row
-//! ends the test.
+//! Every field is named here, and none is passed over by `..`: a new field, which is what a new
+//! flag is, does not compile before somebody has thought about it. A command or a message that has
+//! no row ends the test.
 
 use lockspan_protocol::{Claim, Epoch, Mode, ToServer};
 use lockspan_wire::{Command, LockGrant, LockHandle};

@@ -1,12 +1,12 @@
 //! Every line that the usage of a command allows, with its placeholders still in it.
 //!
 //! A usage has keywords in capitals, placeholders in small letters, `[...]` for what may be left
-//! out, `a|b` for a choice and `...` for more of the same. A `|` before a keyword divides phrases, a
-//! keyword with what follows it (`HELD token|WAITING`); one before a placeholder divides words
+//! out, `a|b` for a choice and `...` for more of the same. A `|` before a keyword divides phrases,
+//! a keyword with what follows it (`HELD token|WAITING`); one before a placeholder divides words
 //! (`WAIT ms|forever`).
 //!
-//! Some usages allow more than the command does, such as `HELD token UPGRADE`. So whoever uses these
-//! lines has the parser sort them out, and looks that no word of a usage is in none of them.
+//! Some usages allow more than the command does, such as `HELD token UPGRADE`. So whoever uses
+//! these lines has the parser sort them out, and looks that no word of a usage is in none of them.
 
 use std::iter::Peekable;
 
