@@ -674,7 +674,11 @@ impl LockTable {
         Ticket::new(state.term.epoch, state.tickets).expect("the count is bounded")
     }
 
+    /// Tells a session's node, unless the session is over.
     fn send(&self, to: SessionIx, message: ToNode, out: &mut Vec<TableOutput>) {
-        out.push(TableOutput::Send { session: self.sessions[to.key()].id, message });
+        let &Session { id: session, is_over, .. } = &self.sessions[to.key()];
+        if !is_over {
+            out.push(TableOutput::Send { session, message });
+        }
     }
 }
