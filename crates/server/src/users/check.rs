@@ -178,7 +178,10 @@ impl Users {
             Some(user) => (&self.all[user].failures, &*self.all[user].user.name),
             None => (&self.failures, "(unknown)"),
         };
-        if let Some(more) = seldom.may_log(now()) {
+        // However many names are tried, a few lines a second are enough to notice it.
+        if let Some(more) = seldom.may_log(now())
+            && self.logged.may_log(now()).is_some()
+        {
             tracing::warn!("a login failed: user {who}, from {}{more}", lane.place);
         }
     }

@@ -63,6 +63,9 @@ use socket_owner::SocketOwners;
 
 use crate::seldom::Seldom;
 
+/// Failed logins that the log names, each second.
+const FAILURES_LOGGED: u32 = 8;
+
 /// What a user may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
@@ -163,6 +166,8 @@ pub struct Users {
     owners: Arc<SocketOwners>,
     /// Failed logins of names that nobody has, for the log.
     failures: Seldom,
+    /// Failed logins of all names, for the log.
+    logged: Seldom,
     file: Mutex<Option<KnownFile>>,
     /// What draws, hashes and reads files for logins; that of the first one unless told.
     runtime: OnceLock<Handle>,
@@ -218,6 +223,7 @@ impl Users {
             line: AtomicUsize::new(0),
             owners: Arc::default(),
             failures: Seldom::default(),
+            logged: Seldom::up_to(FAILURES_LOGGED),
             file: Mutex::default(),
             runtime: OnceLock::new(),
             all,
