@@ -64,11 +64,13 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
-        if DEPTH.get() == 0 {
-            // Release: what was made inside is complete before a fork copies it.
-            STATE.fetch_sub(1, Ordering::Release);
+        if DEPTH.get() == 1 {
+            // Release: what was made inside is complete before a fork copies it. In a child that was
+            // forked inside, nobody is counted.
+            let fewer = |state: u32| (state & !FORKING > 0).then(|| state - 1);
+            let _ = STATE.fetch_update(Ordering::Release, Ordering::Relaxed, fewer);
         }
+        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
@@ -102,10 +104,11 @@ extern "C" fn in_parent() {
     }
 }
 
-/// The child has no other thread that could be inside.
+/// The child has no other thread that could be inside. The forking thread itself is not counted any
+/// more, wherever it was.
 extern "C" fn in_child() {
     FORKS.set(false);
-    STATE.store(u32::from(DEPTH.get() > 0), Ordering::Relaxed);
+    STATE.store(0, Ordering::Relaxed);
 }
 
 #[cfg(all(test, unix, not(any(miri, lockspan_loom, lockspan_shuttle))))]

@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
     bugs: Bugs::NONE,
 };
 /// Whatever happens, a server with these limits can be written down in that many bytes.
-const TEXT_MAX: usize = 90_000;
+const TEXT_MAX: usize = 120_000;
 
 pub(crate) struct ServerFuzz {
     rng: Rng,

@@ -1,11 +1,13 @@
 //! Hashes of passwords: argon2id, which takes some 30 ms and 19 MiB on purpose.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 
 use argon2::password_hash::rand_core::{self, CryptoRng, RngCore};
 use argon2::password_hash::{PasswordHashString, SaltString};
-use argon2::{Argon2, PasswordHasher as _, PasswordVerifier as _};
+use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher as _, Version};
 use lockspan_wire::Secret;
+use subtle::ConstantTimeEq as _;
 use zeroize::Zeroize as _;
 
 use super::quick::Cost;
@@ -19,22 +21,54 @@ const STACK: usize = 4096;
 /// A hash of each price that the file of users has. A wrong password is compared with one of each,
 /// and so is that of a name that nobody has: all take the same time.
 #[derive(Debug)]
-pub(super) struct Decoys(HashMap<Cost, PasswordHashString>);
+pub(super) struct Decoys {
+    all: HashMap<Cost, PasswordHashString>,
+    memory: Memory,
+}
+
+/// The memory of hashes, used again and again: as many buffers as were in use at a time. Threads of
+/// a pool that each allocate 19 MiB would keep a multiple of that.
+#[derive(Default)]
+struct Memory(Mutex<Vec<Vec<Block>>>);
+
+impl std::fmt::Debug for Memory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Memory")
+    }
+}
+
+impl Memory {
+    /// Does something with so many blocks; nothing if there is no memory for them.
+    fn with<T>(&self, blocks: usize, work: impl FnOnce(&mut [Block]) -> T) -> Option<T> {
+        let mut buffer = crate::lock(&self.0).pop().unwrap_or_default();
+        if buffer.len() < blocks {
+            if buffer.try_reserve_exact(blocks - buffer.len()).is_err() {
+                tracing::error!("there is no memory to compare a password");
+                return None;
+            }
+            buffer.resize(blocks, Block::default());
+        }
+        let result = work(&mut buffer[..blocks]);
+        crate::lock(&self.0).push(buffer);
+        Some(result)
+    }
+}
 
 impl Decoys {
     pub(super) fn of<'a>(all: impl Iterator<Item = &'a PasswordHashString>) -> Self {
-        Self(all.map(|hash| (Cost::of(hash), hash.clone())).collect())
+        let all = all.map(|hash| (Cost::of(hash), hash.clone())).collect();
+        Self { all, memory: Memory::default() }
     }
 
     /// Whether this is the password of `hash`, which is `None` for a name that nobody has.
     pub(super) fn is_right(&self, password: &Secret, hash: Option<&PasswordHashString>) -> bool {
         then_wipe_stack(|| {
-            if hash.is_some_and(|hash| verify(password, hash)) {
+            if hash.is_some_and(|hash| self.verify(password, hash)) {
                 return true;
             }
             let own = hash.map(Cost::of);
-            for (_, decoy) in self.0.iter().filter(|(cost, _)| Some(**cost) != own) {
-                std::hint::black_box(verify(password, decoy));
+            for (_, decoy) in self.all.iter().filter(|(cost, _)| Some(**cost) != own) {
+                std::hint::black_box(self.verify(password, decoy));
             }
             false
         })
@@ -42,17 +76,33 @@ impl Decoys {
 
     #[cfg(test)]
     pub(super) fn costs(&self) -> impl Iterator<Item = &Cost> {
-        self.0.keys()
+        self.all.keys()
     }
-}
 
-fn verify(password: &Secret, hash: &PasswordHashString) -> bool {
-    let given = password.reveal();
-    // One that is too long costs as much as others.
-    let short = if given.len() <= PASSWORD { given } else { &[] };
-    // Its comparison takes the same time wherever the first difference is.
-    let is_same = Argon2::default().verify_password(short, &hash.password_hash()).is_ok();
-    is_same && given.len() <= PASSWORD
+    fn verify(&self, password: &Secret, hash: &PasswordHashString) -> bool {
+        let given = password.reveal();
+        // One that is too long costs as much as others.
+        let short = if given.len() <= PASSWORD { given } else { &[] };
+        self.is_same(short, hash).unwrap_or(false) && given.len() <= PASSWORD
+    }
+
+    /// Whether the hash is of this password; nothing if it can't be computed.
+    fn is_same(&self, password: &[u8], hash: &PasswordHashString) -> Option<bool> {
+        let hash = hash.password_hash();
+        let algorithm = Algorithm::try_from(hash.algorithm).ok()?;
+        let version = hash.version.map_or(Ok(Version::default()), Version::try_from).ok()?;
+        let argon = Argon2::new(algorithm, version, Params::try_from(&hash).ok()?);
+        let mut salt = [0; 64];
+        let salt = hash.salt?.decode_b64(&mut salt).ok()?;
+        let expected = hash.hash?;
+        let mut output = [0; 64];
+        let output = output.get_mut(..expected.len())?;
+        let computed = self.memory.with(argon.params().block_count(), |memory| {
+            argon.hash_password_into_with_memory(password, salt, output, memory)
+        })?;
+        // It takes the same time wherever the first difference is.
+        Some(computed.is_ok() && bool::from(output.ct_eq(expected.as_bytes())))
+    }
 }
 
 /// Does something with a password, and overwrites the stack that this has used: hash functions keep

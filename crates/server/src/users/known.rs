@@ -157,11 +157,23 @@ pub(super) struct KnownFile {
     has_failed: bool,
 }
 
+/// A larger file is not one of ours: users have [`PLACES`] places at most, of some bytes each.
+const LARGEST: u64 = 64 << 20;
+
+/// Reads the file, if it is one: what is not a plain file is not opened.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let found = fs::symlink_metadata(path)?;
+    if !found.is_file() || found.len() > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file of this server"));
+    }
+    fs::read(path)
+}
+
 impl KnownFile {
     /// Reads what is there into `known`, and leaves a file without what is of no use.
     pub(super) fn open(dir: &Path, known: &mut KnownPlaces) -> Self {
         let path = dir.join(FILE);
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(why) if why.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(why) => {

@@ -527,11 +527,12 @@ impl LockTable {
                 self.keep_record(hash, record, group, counted)
             }
         };
-        let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);
-        let waiter = self.add(claim);
+        // The old ones end first: the index of a crowded record has one waiting claim a session.
         for old in own.all() {
             self.end(old, out);
         }
+        let claim = Claim::new(ix, by, wish.seq, wish.mode, Place::Waiting(ticket), now);
+        let waiter = self.add(claim);
         self.answer(now, waiter, wish.owners, out);
         Ok(())
     }

@@ -436,8 +436,8 @@ impl LockTable {
     /// has lost it to them, even if they have released theirs meanwhile.
     fn is_excluded(&self, ix: RecordIx, by: SessionIx, mode: Mode, token: Token) -> bool {
         let entry = self.names.get(ix);
-        if mode == Mode::Write && entry.is_crowded {
-            return self.crowds[&ix].highest >= token;
+        if mode == Mode::Write && entry.is_crowded && self.crowds[&ix].highest > token {
+            return true;
         }
         // Of more than one all read, and so conflict with a writer alone.
         let first = if mode == Mode::Read { 1 } else { usize::MAX };
@@ -445,8 +445,9 @@ impl LockTable {
             self.visits.count();
             let other = self.claims.get(at);
             let theirs = other.token().expect("nothing is reserved in a grace");
-            let is_later = if mode == Mode::Read { theirs > token } else { theirs >= token };
-            other.session != by && mode.conflicts(other.mode) && is_later
+            // A session that is over may have spoken for the same former one.
+            let is_equal = mode == Mode::Write && theirs == token && !self.has_ended(at);
+            other.session != by && mode.conflicts(other.mode) && (theirs > token || is_equal)
         })
     }
 

@@ -201,7 +201,7 @@ impl LockTable {
         {
             let before = self.portion.0;
             // It may be gone, and another record be in its place: that is scheduled in vain.
-            if self.names.try_get_mut(ix).is_some() {
+            if self.names.try_get_mut(ix).is_some() && !self.recovers(ix) {
                 self.check_upgrader(ix, out);
                 self.schedule(now, ix, out);
             }

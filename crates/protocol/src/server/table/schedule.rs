@@ -80,6 +80,15 @@ impl LockTable {
         if entry.holders.len == 1 && self.claims.get(entry.holders.head).mode == Mode::Write {
             return;
         }
+        // Writers whose sessions are over go first: they would hide that it is the readers' turn.
+        while let Some(writer) = self.names.get(ix).next_writer().filter(|&at| self.has_ended(at)) {
+            if !self.may_do() {
+                self.rests.schedule_later(ix);
+                return;
+            }
+            self.end(writer, out);
+        }
+        let entry = self.names.get_mut(ix);
         let due = std::mem::take(&mut entry.readers_due);
         let begins = due || entry.writers.is_empty();
         let begins = begins || self.limits.bugs.has(Bug::ReadersPassWriters);
@@ -132,7 +141,7 @@ impl LockTable {
     }
 
     /// Whether the claim's session has ended.
-    fn has_ended(&self, at: ClaimIx) -> bool {
+    pub(super) fn has_ended(&self, at: ClaimIx) -> bool {
         self.sessions[self.claims.get(at).session.key()].is_over
     }
 

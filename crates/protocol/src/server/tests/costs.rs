@@ -235,6 +235,49 @@ fn service_f72_a_session_with_many_records_ends_bit_by_bit() {
     assert!(t.largest <= 2 * portion, "{} messages in one step", t.largest);
 }
 
+/// A writer in line is over, and its claim is not ended yet: the readers behind it are next.
+#[test]
+fn service_f72_readers_behind_a_writer_whose_session_is_over_are_not_forgotten() {
+    let mut t = Table::new();
+    t.open(3, Handoff::Direct);
+    let number = 2 * Limits::default().portion as u64;
+    for id in 1..=number {
+        t.acquire(1, &id.to_string(), Write, id);
+    }
+    t.acquire(2, "x", Read, 1);
+    t.acquire(1, "x", Write, number + 1);
+    t.acquire(3, "x", Read, 1);
+    assert!(!t.is_granted(3), "it waits behind the writer");
+    t.step(TableInput::Ended { session: SessionId(1) });
+    t.release(2, "x", 1, None);
+    assert!(t.is_granted(3), "the writer is over");
+    t.table.check();
+}
+
+/// A record becomes crowded by an acquire that takes the place of an earlier one.
+#[test]
+fn service_f73_an_acquire_that_replaces_another_is_found_in_a_crowd() {
+    for others in 60..70 {
+        let mut t = Table::new();
+        t.open(200, Handoff::Direct);
+        for id in 1..=100 {
+            t.acquire(2, &format!("own{id}"), Write, id);
+        }
+        t.acquire(1, "x", Write, 1);
+        for session in 3..3 + others {
+            t.acquire(session, "x", Read, 1);
+        }
+        t.acquire(2, "x", Write, 101);
+        t.acquire(2, "x", Read, 102);
+        t.table.check();
+        t.say(2, ToServer::Cancel { record: record("x"), seq: Seq(102), keep: None });
+        t.release(1, "x", 1, None);
+        t.settle();
+        t.table.check();
+        assert_eq!(t.table.held_by(SessionId(2)), 100, "{others} others: it was cancelled");
+    }
+}
+
 #[test]
 fn service_f72_very_many_sessions_that_end_at_once_do_so_bit_by_bit() {
     let mut t = Table::new();

@@ -498,15 +498,19 @@ fn nameless(replies: &[Value], events: &[Event], numbers: &[&str]) -> String {
 async fn service_f69_a_session_of_another_user_is_answered_as_one_that_there_is_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let users = Some(file(dir.path()));
-    let config = Config { users, data: Data::Dir(dir.path().join("data")), ..fresh() };
+    // Leases outlast the test.
+    let ttl_max = std::time::Duration::from_secs(600);
+    let protocol = lockspan_protocol::Limits { ttl_max, ..fresh().protocol };
+    let data = Data::Dir(dir.path().join("data"));
+    let config = Config { users, data, protocol, ..fresh() };
     let mut server = start(config.clone()).await;
     let (theirs, unknown) = ("700000000000001", "700000000000002");
     let mut root = log_in(&server, ROOT).await;
-    root.open(&["LEASE", "60000", "SESSION", theirs]).await;
-    let lock = ["LS.LOCK", "doc:lock", "R", "LEASE", "60000", "ID", &lock_id(theirs)];
+    root.open(&["LEASE", "600000", "SESSION", theirs]).await;
+    let lock = ["LS.LOCK", "doc:lock", "R", "LEASE", "600000", "ID", &lock_id(theirs)];
     let lock = word(&root.ask(&lock).await, "handle");
     let mut own = log_in(&server, "writes").await;
-    let mine = own.open(&["LEASE", "60000"]).await;
+    let mine = own.open(&["LEASE", "600000"]).await;
     let no_lock = unknown_handles().remove(0);
 
     // Before a restart, and while the server waits for all sessions to re-assert.
@@ -516,7 +520,7 @@ async fn service_f69_a_session_of_another_user_is_answered_as_one_that_there_is_
             server = start(config.clone()).await;
             root = log_in(&server, ROOT).await;
         }
-        root.open(&["LEASE", "60000", "SESSION", over]).await;
+        root.open(&["LEASE", "600000", "SESSION", over]).await;
         assert_eq!(root.ask(&["LS.CLOSE", over]).await, Value::OK);
         assert_eq!(root.ask(&["LS.UNLOCK", "doc:lock", &lock_id(over)]).await, Value::Int(0));
         let mut compared = 0;
