@@ -65,8 +65,8 @@ impl Inside {
 impl Drop for Inside {
     fn drop(&mut self) {
         if DEPTH.get() == 1 {
-            // Release: what was made inside is complete before a fork copies it. In a child that was
-            // forked inside, nobody is counted.
+            // Release: what was made inside is complete before a fork copies it. In a child that
+            // was forked inside, nobody is counted.
             let fewer = |state: u32| (state & !FORKING > 0).then(|| state - 1);
             let _ = STATE.fetch_update(Ordering::Release, Ordering::Relaxed, fewer);
         }
