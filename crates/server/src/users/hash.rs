@@ -90,7 +90,8 @@ impl Decoys {
     fn is_same(&self, password: &[u8], hash: &PasswordHashString) -> Option<bool> {
         let hash = hash.password_hash();
         let algorithm = Algorithm::try_from(hash.algorithm).ok()?;
-        let version = hash.version.map_or(Ok(Version::default()), Version::try_from).ok()?;
+        let version =
+            hash.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
         let argon = Argon2::new(algorithm, version, Params::try_from(&hash).ok()?);
         let mut salt = [0; 64];
         let salt = hash.salt?.decode_b64(&mut salt).ok()?;
