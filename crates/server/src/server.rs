@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use lockspan_protocol::SessionId;
 use tokio::sync::watch;
@@ -378,7 +378,7 @@ fn warn_of_rights(config: &Config) {
 
 /// A server whose certificate is over would start without a word, and no client would get in.
 fn warn_of_certificates(config: &Config) -> Result<(), StartError> {
-    let concerns = config.tls.as_ref().map(|files| files.concerns(SystemTime::now())).transpose();
+    let concerns = config.tls.as_ref().map(|files| files.present_concerns()).transpose();
     for concern in concerns.map_err(StartError::Tls)?.into_iter().flatten() {
         tracing::warn!("tls: {concern}");
     }

@@ -23,6 +23,12 @@ const DAY: u64 = 24 * 3600;
 const RSA_BITS: usize = 2048;
 
 impl ServerFiles {
+    /// [`ServerFiles::concerns`] of this moment. Certificates have dates, so this is the one place
+    /// that reads the wall clock; no lease depends on it.
+    pub fn present_concerns(&self) -> Result<Vec<String>, BadFile> {
+        self.concerns(SystemTime::now())
+    }
+
     /// Sentences for a log: a certificate that is not valid at the time `now`, or not for much
     /// longer, and a key that makes handshakes slow.
     pub fn concerns(&self, now: SystemTime) -> Result<Vec<String>, BadFile> {
