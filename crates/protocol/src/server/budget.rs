@@ -80,7 +80,17 @@ impl Share {
 
     /// Whether it stays within twice the limit.
     pub(super) fn has_room_beyond(&self) -> bool {
-        self.spare > 0 || self.budget.drawn() < self.budget.max.saturating_mul(2)
+        self.has_room_with(self.budget.max)
+    }
+
+    /// Whether it stays within the limit and so many more.
+    pub(super) fn has_room_with(&self, more: usize) -> bool {
+        self.spare > 0 || self.budget.drawn() < self.budget.max.saturating_add(more)
+    }
+
+    /// How much is used beyond the limit, by all tables.
+    pub(super) fn excess(&self) -> usize {
+        self.budget.drawn().saturating_sub(self.budget.max)
     }
 
     /// Uses one more, if need be beyond the limit.

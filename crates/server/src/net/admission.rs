@@ -1,26 +1,38 @@
-//! Who may connect: how many in all, from one network before a login, and of one user after it.
+//! Which connections are let in: how many in all, of one place before a login, of one user after it.
 //!
 //! | connection | counts among | how many there may be |
 //! |---|---|---|
-//! | in its handshake, or before its login | those of its network | a quarter of all |
+//! | in its handshake, or before its login: a *stranger* | those of its place | a quarter of all |
 //! | of a user | those of the user | `connections_per_user` |
 //! | of a user who may not `admin` everything | the ordinary ones | all but [`RESERVED`] |
 //! | admitted, so after its handshake | all | `connections` |
 //! | accepted | | [`BEYOND`] more, to be refused in TLS |
 //!
-//! So one network keeps out only its neighbours, one user only themself, and all users together
-//! leave room for an operator. When only the reserved places are left, a network may have at most a
-//! third of them before a login.
+//! So one place keeps out only its neighbours, one user only themself, and all users together leave
+//! room for an operator.
+//!
+//! # Strangers make room
+//!
+//! Where there is no room for a newcomer, the oldest stranger that has had [`GRACE`] to log in is
+//! closed for it: one of the same place if there is one, otherwise any. So a connection that says
+//! nothing keeps nobody out. Younger strangers are not closed, so that many clients that come at
+//! once, as after a restart of the server, do not close each other; the newcomer is refused then,
+//! and its client tries again.
+//!
+//! A stranger that was closed counts no more, except among the accepted, until its socket is closed:
+//! for that time there may be twice [`BEYOND`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
+use super::outbox::Outbox;
 use crate::users::Place;
 
-/// However few connections are allowed, so many may come from one network before a login.
+/// However few connections are allowed, so many may come from one place before a login.
 const LEAST: usize = 16;
 
 /// Connections beyond the limit that may be in their handshake, which ends with a refusal.
@@ -30,6 +42,9 @@ pub(crate) const BEYOND: usize = 64;
 /// connections keeps a 16th of them.
 const RESERVED: usize = 16;
 
+/// For so long a stranger is not closed for a newcomer.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
 /// Counts all connections; nothing here is on the way of a command.
 #[derive(Debug)]
 pub(crate) struct Admission {
@@ -38,9 +53,9 @@ pub(crate) struct Admission {
     /// How many of these are kept for operators; none where there are no users.
     reserved: usize,
     per_user: usize,
-    /// How many of one network may be strangers.
-    per_network: usize,
-    /// Handshakes of one network at a time.
+    /// How many of one place may be strangers.
+    per_place: usize,
+    /// Handshakes of one place at a time.
     turns: usize,
     all: Mutex<All>,
 }
@@ -51,15 +66,64 @@ struct All {
     admitted: usize,
     /// Logged in, and not as an operator.
     ordinary: usize,
-    /// Strangers, by network.
-    networks: HashMap<Place, Network>,
+    next_id: u64,
+    strangers: HashMap<u64, Stranger>,
+    order: Order,
+    places: HashMap<Place, Neighbours>,
     users: HashMap<Arc<str>, usize>,
 }
 
+/// A connection that nobody has logged in on yet.
 #[derive(Debug)]
-struct Network {
-    count: usize,
+struct Stranger {
+    place: Place,
+    since: Instant,
+    is_admitted: bool,
+    exit: Arc<Exit>,
+}
+
+/// The strangers of one place.
+#[derive(Debug)]
+struct Neighbours {
+    order: Order,
     turns: Arc<Semaphore>,
+}
+
+/// Strangers in the order in which they came: whether each is admitted, and its id.
+#[derive(Debug, Default)]
+struct Order(BTreeSet<(bool, u64)>);
+
+impl Order {
+    fn oldest(&self) -> Option<u64> {
+        let in_handshake = self.0.first().map(|(_, id)| *id);
+        in_handshake.into_iter().chain(self.oldest_admitted()).min()
+    }
+
+    fn oldest_admitted(&self) -> Option<u64> {
+        self.0.range((true, 0)..).next().map(|(_, id)| *id)
+    }
+}
+
+/// How a stranger is told that it is closed: its handshake ends, or its connection.
+#[derive(Debug, Default)]
+struct Exit {
+    told: Notify,
+    state: Mutex<ExitState>,
+}
+
+#[derive(Debug, Default)]
+struct ExitState {
+    is_closed: bool,
+    outbox: Option<Arc<Outbox>>,
+}
+
+impl Exit {
+    fn close(&self) {
+        let mut state = crate::lock(&self.state);
+        state.is_closed = true;
+        state.outbox.take().inspect(|outbox| outbox.close());
+        self.told.notify_one();
+    }
 }
 
 /// Why a connection, or a login on one, is refused.
@@ -69,10 +133,12 @@ pub(crate) enum Refused {
     Full { max: usize },
     /// Only those for operators are left.
     Reserved { max: usize },
-    /// From its network too many have yet to log in.
-    Network { count: usize },
+    /// From its place too many have yet to log in.
+    Place { count: usize },
     /// The user has as many as one may.
     User { user: Arc<str>, max: usize },
+    /// Another one has its place.
+    Late,
 }
 
 impl fmt::Display for Refused {
@@ -86,15 +152,19 @@ impl fmt::Display for Refused {
                 "there are {max} connections, and the last ones are kept for users who may admin \
                  everything (max-connections)"
             ),
-            Self::Network { count } => write!(
+            Self::Place { count } => write!(
                 f,
                 "{count} connections from there have yet to log in, and no more are allowed (a \
-                 part of max-connections)"
+                 part of max-connections); try again in a second"
             ),
             Self::User { user, max } => write!(
                 f,
                 "user {user} has {max} connections, and no more are allowed \
                  (max-connections-per-user)"
+            ),
+            Self::Late => f.write_str(
+                "the connection did not log in within a second, and is closed for others that \
+                 want to (max-connections)",
             ),
         }
     }
@@ -108,7 +178,7 @@ impl Admission {
             max,
             reserved: per_user.map_or(0, |_| (max / 16).min(RESERVED)),
             per_user: per_user.unwrap_or(usize::MAX),
-            per_network: (max / 4).max(LEAST),
+            per_place: (max / 4).max(LEAST),
             turns: (handshakes / 4).max(1),
             all: Mutex::default(),
         })
@@ -116,26 +186,97 @@ impl Admission {
 
     /// A connection was accepted. It is a stranger until it is [admitted](Ticket::admit), and where
     /// there are users until its [login](Ticket::log_in).
-    pub(crate) fn enter(self: &Arc<Self>, from: Place) -> Result<Ticket, Refused> {
-        let network = from.network();
-        let mut all = crate::lock(&self.all);
-        if all.accepted >= self.max.saturating_add(BEYOND) {
+    pub(crate) fn enter(self: &Arc<Self>, from: Place, now: Instant) -> Result<Ticket, Refused> {
+        let all = &mut *crate::lock(&self.all);
+        let place = from.network();
+        let most = self.max.saturating_add(BEYOND);
+        if all.accepted >= most
+            && !(all.accepted < most + BEYOND && all.make_room(place, now, Order::oldest))
+        {
             return Err(Refused::Full { max: self.max });
         }
-        let free = self.max.saturating_sub(all.admitted);
-        let new = || Network { count: 0, turns: Arc::new(Semaphore::new(self.turns)) };
-        let there = all.networks.entry(network).or_insert_with(new);
-        let is_scarce = self.reserved > 0 && free <= self.reserved;
-        let most = if is_scarce { self.per_network.min(free / 2) } else { self.per_network };
-        // The first of a network may always try.
-        if there.count >= most.max(1) {
-            return Err(Refused::Network { count: there.count });
-        }
-        there.count += 1;
-        let turns = Arc::clone(&there.turns);
+        let exit = Arc::<Exit>::default();
+        let id = all.next_id;
+        let stranger = Stranger { place, since: now, is_admitted: false, exit: Arc::clone(&exit) };
+        let turns = self.settle(all, id, stranger, now)?;
+        all.next_id += 1;
         all.accepted += 1;
         let among = Arc::clone(self);
-        Ok(Ticket { among, network: Some(network), is_admitted: false, user: None, turns })
+        Ok(Ticket { among, id, is_admitted: false, user: None, turns, exit })
+    }
+
+    /// Counts a stranger in its place, and gives it the place's turns for handshakes.
+    fn settle(
+        &self,
+        all: &mut All,
+        id: u64,
+        stranger: Stranger,
+        now: Instant,
+    ) -> Result<Arc<Semaphore>, Refused> {
+        let place = stranger.place;
+        let count = all.places.get(&place).map_or(0, |there| there.order.0.len());
+        if count >= self.per_place {
+            let oldest = all.places[&place].order.oldest();
+            if !oldest.is_some_and(|oldest| all.close(oldest, now)) {
+                return Err(Refused::Place { count });
+            }
+        }
+        let new =
+            || Neighbours { order: Order::default(), turns: Arc::new(Semaphore::new(self.turns)) };
+        let there = all.places.entry(place).or_insert_with(new);
+        let key = (stranger.is_admitted, id);
+        there.order.0.insert(key);
+        let turns = Arc::clone(&there.turns);
+        all.order.0.insert(key);
+        all.strangers.insert(id, stranger);
+        Ok(turns)
+    }
+}
+
+impl All {
+    /// Closes a stranger for a newcomer of this place: one of the same place if it can.
+    fn make_room(&mut self, place: Place, now: Instant, oldest: fn(&Order) -> Option<u64>) -> bool {
+        let neighbour = self.places.get(&place).and_then(|there| oldest(&there.order));
+        let any = oldest(&self.order);
+        neighbour.into_iter().chain(any).any(|id| self.close(id, now))
+    }
+
+    /// Closes a stranger, if it has had its time.
+    fn close(&mut self, id: u64, now: Instant) -> bool {
+        let since = self.strangers.get(&id).map(|stranger| stranger.since);
+        if since.is_none_or(|since| now.saturating_duration_since(since) < GRACE) {
+            return false;
+        }
+        if let Some(stranger) = self.forget(id) {
+            self.admitted -= usize::from(stranger.is_admitted);
+            stranger.exit.close();
+        }
+        true
+    }
+
+    /// The connection is a stranger no more. Whether it is admitted still counts.
+    fn forget(&mut self, id: u64) -> Option<Stranger> {
+        let stranger = self.strangers.remove(&id)?;
+        let key = (stranger.is_admitted, id);
+        self.order.0.remove(&key);
+        if let Some(there) = self.places.get_mut(&stranger.place) {
+            there.order.0.remove(&key);
+            if there.order.0.is_empty() {
+                self.places.remove(&stranger.place);
+            }
+        }
+        Some(stranger)
+    }
+
+    fn log_out(&mut self, user: Option<(Arc<str>, bool)>) {
+        let Some((user, is_ordinary)) = user else { return };
+        self.ordinary -= usize::from(is_ordinary);
+        if let Some(count) = self.users.get_mut(&user) {
+            *count -= 1;
+            if *count == 0 {
+                self.users.remove(&user);
+            }
+        }
     }
 }
 
@@ -143,28 +284,60 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Ticket {
     among: Arc<Admission>,
-    /// Where it comes from, as long as it is a stranger.
-    network: Option<Place>,
+    id: u64,
+    /// Admitted, and a stranger no more.
     is_admitted: bool,
     /// Who has logged in last, and whether the connection counts as an ordinary one.
     user: Option<(Arc<str>, bool)>,
-    /// One for each handshake that its network may have under way.
+    /// One for each handshake that its place may have under way.
     pub(crate) turns: Arc<Semaphore>,
+    exit: Arc<Exit>,
 }
 
 impl Ticket {
+    /// Until a newcomer has the place of this connection, which is in its handshake.
+    pub(crate) async fn closed(&self) {
+        self.exit.told.notified().await;
+    }
+
+    /// From now on this is closed if a newcomer has the place of the connection.
+    pub(crate) fn connect(&self, outbox: &Arc<Outbox>) {
+        let mut state = crate::lock(&self.exit.state);
+        if state.is_closed {
+            outbox.close();
+        } else {
+            state.outbox = Some(Arc::clone(outbox));
+        }
+    }
+
     /// Lets it in after its handshake; where there are no users it is a stranger no more.
-    pub(crate) fn admit(&mut self, has_users: bool) -> Result<(), Refused> {
-        let among = Arc::clone(&self.among);
-        let all = &mut *crate::lock(&among.all);
-        if all.admitted >= among.max {
-            return Err(Refused::Full { max: among.max });
+    pub(crate) fn admit(&mut self, has_users: bool, now: Instant) -> Result<(), Refused> {
+        let all = &mut *crate::lock(&self.among.all);
+        let stranger = all.forget(self.id).ok_or(Refused::Late)?;
+        let max = self.among.max;
+        if all.admitted >= max && !all.make_room(stranger.place, now, Order::oldest_admitted) {
+            return Err(Refused::Full { max });
+        }
+        if has_users {
+            let stranger = Stranger { is_admitted: true, ..stranger };
+            self.turns = self.among.settle(all, self.id, stranger, now)?;
+        } else {
+            self.is_admitted = true;
         }
         all.admitted += 1;
-        self.is_admitted = true;
-        if !has_users {
-            all.forget(self.network.take());
+        Ok(())
+    }
+
+    /// It is known better now where a stranger comes from, and it counts there.
+    pub(crate) fn move_to(&mut self, place: Place, now: Instant) -> Result<(), Refused> {
+        let all = &mut *crate::lock(&self.among.all);
+        let Some(stranger) = all.forget(self.id) else { return Ok(()) };
+        let is_admitted = stranger.is_admitted;
+        let settled = self.among.settle(all, self.id, Stranger { place, ..stranger }, now);
+        if settled.is_err() {
+            all.admitted -= usize::from(is_admitted);
         }
+        self.turns = settled?;
         Ok(())
     }
 
@@ -174,9 +347,13 @@ impl Ticket {
     pub(crate) fn log_in(&mut self, user: &Arc<str>, is_operator: bool) -> Result<(), Refused> {
         let among = Arc::clone(&self.among);
         let all = &mut *crate::lock(&among.all);
+        if self.user.is_none() {
+            // Its place among the admitted is kept, or free if it is refused.
+            let stranger = all.forget(self.id).ok_or(Refused::Late)?;
+            self.is_admitted = stranger.is_admitted;
+        }
         let result = self.try_log_in(all, user, is_operator);
         if result.is_err() && self.user.is_none() {
-            all.forget(self.network.take());
             all.admitted -= usize::from(std::mem::take(&mut self.is_admitted));
         }
         result
@@ -206,32 +383,7 @@ impl Ticket {
         all.ordinary += usize::from(is_ordinary);
         *all.users.entry(Arc::clone(user)).or_default() += 1;
         self.user = Some((Arc::clone(user), is_ordinary));
-        all.forget(self.network.take());
         Ok(())
-    }
-}
-
-impl All {
-    /// A stranger of this network is one no more.
-    fn forget(&mut self, network: Option<Place>) {
-        let Some(network) = network else { return };
-        if let Some(there) = self.networks.get_mut(&network) {
-            there.count -= 1;
-            if there.count == 0 {
-                self.networks.remove(&network);
-            }
-        }
-    }
-
-    fn log_out(&mut self, user: Option<(Arc<str>, bool)>) {
-        let Some((user, is_ordinary)) = user else { return };
-        self.ordinary -= usize::from(is_ordinary);
-        if let Some(count) = self.users.get_mut(&user) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&user);
-            }
-        }
     }
 }
 
@@ -239,133 +391,11 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut all = crate::lock(&self.among.all);
         all.accepted -= 1;
-        all.admitted -= usize::from(self.is_admitted);
-        all.forget(self.network.take());
+        let was_admitted = all.forget(self.id).map_or(self.is_admitted, |it| it.is_admitted);
+        all.admitted -= usize::from(was_admitted);
         all.log_out(self.user.take());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn from(last: u8) -> Place {
-        Place::Ip([10, 0, 0, last].into())
-    }
-
-    fn user(name: &str) -> Arc<str> {
-        name.into()
-    }
-
-    impl Admission {
-        /// A connection that gets as far as its login.
-        fn stranger(self: &Arc<Self>, network: u8) -> Result<Ticket, Refused> {
-            let mut ticket = self.enter(from(network))?;
-            ticket.admit(true)?;
-            Ok(ticket)
-        }
-
-        fn is_empty(&self) -> bool {
-            let All { accepted, admitted, ordinary, networks, users } = &*crate::lock(&self.all);
-            (*accepted, *admitted, *ordinary) == (0, 0, 0)
-                && networks.is_empty()
-                && users.is_empty()
-        }
-    }
-
-    #[test]
-    fn one_network_keeps_no_other_out() {
-        let all = Admission::new(80, Some(20), 8);
-        let mut inside: Vec<_> = (0..20).map(|_| all.stranger(1).expect("room")).collect();
-        assert_eq!(all.stranger(1).expect_err("too many"), Refused::Network { count: 20 });
-        let other = all.stranger(2).expect("another network");
-        assert_eq!((inside[0].turns.available_permits(), other.turns.available_permits()), (2, 2));
-        inside.pop();
-        all.stranger(1).expect("one has gone");
-        drop((inside, other));
-        assert!(all.is_empty(), "nothing is kept of them");
-        let many: Vec<_> = (0..80).map(|at| all.stranger(at).expect("room")).collect();
-        assert_eq!(all.stranger(90).expect_err("too many"), Refused::Full { max: 80 });
-        drop(many);
-        assert!(all.is_empty());
-    }
-
-    #[test]
-    fn handshakes_beyond_the_limit_are_bounded_too() {
-        let all = Admission::new(1000, None, 8);
-        let admitted = |network| {
-            let mut ticket = all.enter(from(network)).expect("room");
-            ticket.admit(false).expect("room");
-            ticket
-        };
-        let inside: Vec<_> = (0..1000).map(|_| admitted(1)).collect();
-        let mut beyond: Vec<_> =
-            (0..BEYOND).map(|_| all.enter(from(1)).expect("it hears why")).collect();
-        assert_eq!(beyond[0].admit(false), Err(Refused::Full { max: 1000 }));
-        assert_eq!(all.enter(from(2)).expect_err("too many"), Refused::Full { max: 1000 });
-        drop((inside, beyond));
-        assert!(all.is_empty());
-    }
-
-    #[test]
-    fn service_f80_one_user_has_a_part_and_operators_always_have_room() {
-        let all = Admission::new(400, Some(100), 8);
-        let log_in = |name: &str, is_operator| {
-            let mut ticket = all.stranger(1)?;
-            ticket.log_in(&user(name), is_operator).map(|()| ticket)
-        };
-        let mut inside = Vec::new();
-        for name in ["carol", "dora", "erik", "finn"] {
-            let before = inside.len();
-            while let Ok(ticket) = log_in(name, false) {
-                inside.push(ticket);
-            }
-            let expected = if name == "finn" { 100 - RESERVED } else { 100 };
-            assert_eq!(inside.len() - before, expected, "{name}");
-        }
-        let full = Refused::User { user: user("carol"), max: 100 };
-        assert_eq!(log_in("carol", false).expect_err("too many"), Refused::Reserved { max: 384 });
-        inside.pop();
-        assert_eq!(log_in("carol", false).expect_err("too many"), full);
-        inside.push(log_in("gina", false).expect("one has gone"));
-        // Who has yet to log in takes no more than a third of what is left, from one network.
-        let mut strangers = Vec::new();
-        while let Ok(ticket) = all.stranger(2) {
-            strangers.push(ticket);
-        }
-        assert_eq!(strangers.len(), 5);
-        let operators: Vec<_> =
-            (0..4).map(|_| log_in("operator", true).expect("kept for them")).collect();
-        drop((inside, strangers, operators));
-        assert!(all.is_empty());
-    }
-
-    #[test]
-    fn another_login_moves_the_connection_and_a_refused_stranger_takes_no_place() {
-        let all = Admission::new(64, Some(1), 8);
-        let mut one = all.stranger(1).expect("room");
-        let mut two = all.stranger(1).expect("room");
-        one.log_in(&user("ann"), false).expect("room");
-        one.log_in(&user("ann"), false).expect("again");
-        two.log_in(&user("bob"), true).expect("room");
-        let full = Refused::User { user: user("ann"), max: 1 };
-        assert_eq!(two.log_in(&user("ann"), false), Err(full), "bob stays");
-        one.log_in(&user("cleo"), true).expect("room");
-        two.log_in(&user("ann"), false).expect("ann has none now");
-        let mut three = all.stranger(9).expect("room");
-        three.log_in(&user("ann"), false).expect_err("too many");
-        assert_eq!(crate::lock(&all.all).admitted, 2, "its place is free before it is gone");
-        let users: Vec<_> = crate::lock(&all.all).users.values().copied().collect();
-        assert_eq!((users, crate::lock(&all.all).ordinary), (vec![1, 1], 1));
-        drop((one, two, three));
-        assert!(all.is_empty());
-    }
-
-    #[test]
-    fn a_server_with_few_connections_reserves_none() {
-        let all = Admission::new(3, Some(3), 8);
-        let inside: Vec<_> = (0..3).map(|_| all.stranger(1).expect("room")).collect();
-        assert_eq!(all.stranger(1).expect_err("full"), Refused::Full { max: 3 });
-        drop(inside);
-    }
-}
+mod tests;

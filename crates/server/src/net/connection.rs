@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use super::Shared;
 use super::access::Access;
-use super::admission::Ticket;
+use super::admission::{Refused, Ticket};
 use super::locks::no_such;
 use super::login::Login;
 use super::outbox::{Closed, Dirty, Outbox};
@@ -119,7 +119,10 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
-    connection.converse(&mut buf).await;
+    match Box::pin(connection.find_place()).await {
+        Ok(()) => connection.converse(&mut buf).await,
+        Err(why) => connection.refuse(&why),
+    }
     if connection.access.is_nobody() {
         wipe(&mut buf);
     }
@@ -210,6 +213,14 @@ impl Connection {
     /// When it is too late, if nobody has logged in.
     fn deadline(&self) -> Option<Instant> {
         self.access.is_nobody().then_some(self.login_by)
+    }
+
+    /// Says why it is closed.
+    fn refuse(&mut self, why: &Refused) {
+        let mut dirty = Dirty::default();
+        self.outbox.reply(&Value::error(ErrorCode::Limit, why.to_string()), &mut dirty);
+        dirty.flush();
+        self.outbox.close();
     }
 
     /// Reads and carries out, until the connection is over.

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::admission::Ticket;
+use super::admission::{GRACE, Refused, Ticket};
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
 use super::socket_file::{self, SocketFile};
@@ -96,19 +96,24 @@ impl Listener {
         loop {
             spare.fill();
             match self.accept(shared.config.keepalive).await {
-                Ok((stream, from)) => match (shared.admission.enter(from.1), stream, &self.tls) {
-                    (Ok(ticket), Stream::Tcp(stream), Some(tls)) => {
-                        let shared = Arc::clone(&shared);
-                        greeted.spawn(tls.clone().greet(shared, stream, from, ticket));
-                    }
-                    (Ok(ticket), stream, _) => admit(&shared, stream, from, ticket),
-                    (Err(why), stream, tls) => {
-                        if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
-                            tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
+                Ok((stream, from)) => {
+                    match (shared.admission.enter(from.1, Instant::now()), stream, &self.tls) {
+                        (Ok(ticket), Stream::Tcp(stream), Some(tls)) => {
+                            let shared = Arc::clone(&shared);
+                            greeted.spawn(tls.clone().greet(shared, stream, from, ticket));
                         }
-                        self.refuse(stream, tls.is_some(), &why.to_string());
+                        (Ok(ticket), stream, _) => admit(&shared, stream, from, ticket),
+                        (Err(why), stream, tls) => {
+                            if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
+                                tracing::warn!(
+                                    "a connection from {} is refused: {why}{more}",
+                                    from.0
+                                );
+                            }
+                            self.refuse(stream, tls.is_some(), &why.to_string());
+                        }
                     }
-                },
+                }
                 Err(why) => {
                     if let Some(more) = failures.may_log(Instant::now()) {
                         let at = &self.address;
@@ -167,8 +172,12 @@ type From = (String, Place);
 impl Tls {
     /// A client is let in after its handshake, which others don't wait for.
     async fn greet(self, shared: Arc<Shared>, stream: TcpStream, from: From, ticket: Ticket) {
-        let greeted = tokio::time::timeout(HANDSHAKE, self.handshake(stream, &ticket)).await;
-        match greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        let greeted = tokio::select! {
+            greeted = tokio::time::timeout(HANDSHAKE, self.handshake(stream, &ticket)) =>
+                greeted.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
+            () = ticket.closed() => Err(io::Error::other(Refused::Late.to_string())),
+        };
+        match greeted {
             Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, ticket),
             Err(why) => {
                 if let Some(more) = shared.floods.no_tls.may_log(Instant::now()) {
@@ -187,7 +196,7 @@ impl Tls {
             refuse(Stream::Tcp(stream), text.as_bytes());
             return Err(io::Error::other("the client does not speak it"));
         }
-        // First among its own: those of one network don't stand in the line of all.
+        // First among its own: those of one place don't stand in the line of all.
         let _own = ticket.turns.acquire().await.map_err(io::Error::other)?;
         let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
         let (config, stream) = (Arc::clone(&self.config), stream.into_std()?);
@@ -196,12 +205,23 @@ impl Tls {
         let accept = async move { TlsStream::accept(TcpStream::from_std(stream)?, &config).await };
         handshake.spawn_on(accept, &self.handshakes);
         let over = || io::Error::other("the server stops");
-        handshake.join_next().await.ok_or_else(over)?.map_err(|_| over())??.move_here()
+        loop {
+            tokio::select! {
+                made = handshake.join_next() =>
+                    return made.ok_or_else(over)?.map_err(|_| over())??.move_here(),
+                // Others may be waiting for the turn.
+                () = tokio::time::sleep(GRACE) => {
+                    if ticket.turns.available_permits().min(self.turns.available_permits()) == 0 {
+                        return Err(io::Error::other("it takes too long, and others wait"));
+                    }
+                }
+            }
+        }
     }
 }
 
 fn admit(shared: &Arc<Shared>, stream: Stream, from: From, mut ticket: Ticket) {
-    if let Err(why) = ticket.admit(shared.users.is_some()) {
+    if let Err(why) = ticket.admit(shared.users.is_some(), Instant::now()) {
         if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
             tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
         }
@@ -214,6 +234,7 @@ fn admit(shared: &Arc<Shared>, stream: Stream, from: From, mut ticket: Ticket) {
     };
     let outbox = Outbox::new(shared.peers.next_id(), stream, room, &shared.budget);
     let peer = shared.peers.add(outbox, from);
+    ticket.connect(&peer.outbox);
     shared.service.meters.connections_total.add(1);
     // A server that stops closes those whom it finds here; who comes later is not found.
     if shared.service.is_halted() {
@@ -293,7 +314,7 @@ mod tests {
             });
             let (stream, from) = listener.accept(Duration::from_secs(60)).await.expect("a client");
             let Stream::Tcp(stream) = stream else { panic!("no TCP") };
-            let ticket = admission.enter(from.1).expect("room");
+            let ticket = admission.enter(from.1, Instant::now()).expect("room");
             let stream = tls.handshake(stream, &ticket).await.expect("a handshake");
             greeted.push((stream, client.await.expect("connected")));
         }

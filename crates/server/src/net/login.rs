@@ -68,6 +68,14 @@ impl Connection {
         }
     }
 
+    /// Finds out where a client comes from that has yet to log in, and counts it there. On loopback
+    /// that is the user of the system whose process it is.
+    pub(super) async fn find_place(&mut self) -> Result<(), TooMany> {
+        let Some(users) = self.shared.users.clone() else { return Ok(()) };
+        let place = self.place(&users).await;
+        self.ticket.move_to(place, Instant::now())
+    }
+
     /// Where the client is, as logins count it.
     async fn place(&self, users: &Users) -> Place {
         if let Some(place) = self.peer.counted_as.get() {

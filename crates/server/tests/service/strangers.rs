@@ -88,3 +88,27 @@ async fn handshakes_that_never_end_keep_nobody_out() {
     drop(silent);
     server.stop().await;
 }
+
+/// As many silent connections as one place may have, and as there may be in all: whoever comes
+/// after them, and logs in, is let in as soon as the oldest has had its second.
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f116_silent_connections_keep_nobody_out() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let users = Some(users(dir.path()));
+    for connections in [64, 16] {
+        let server = start(Config { users: users.clone(), connections, ..fresh() }).await;
+        let mut silent = Vec::new();
+        for _ in 0..16 {
+            silent.push(socket(&server).await);
+        }
+        until("they are let in", || server.stats().connections_total == 16).await;
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let mut operator = as_user(&server, "root").await;
+        assert_eq!(operator.ask(&["PING"]).await, Value::status("PONG"));
+        // The first one was closed for it, and the others were not.
+        let mut heard = Vec::new();
+        assert_eq!(within(silent[0].read_to_end(&mut heard)).await.expect("closed"), 0);
+        assert_eq!(server.stats().connections, 16);
+        server.stop().await;
+    }
+}

@@ -159,10 +159,10 @@ impl LockTable {
     ) -> Result<(), AcquireRefusal> {
         let has_own = own.holding.is_some() || own.waiting.is_some();
         let is_more = upgrade || !has_own;
-        if found.is_none() && !self.records.has_room() {
+        if found.is_none() && !self.has_room_for(by, &self.records, |user| &user.records) {
             return Err(AcquireRefusal::TooManyRecords { max: self.records.max() });
         }
-        if is_more && !self.all_claims.has_room() {
+        if is_more && !self.has_room_for(by, &self.all_claims, |user| &user.claims) {
             return Err(AcquireRefusal::TooManyAllClaims { max: self.all_claims.max() });
         }
         let Some(key) = self.sessions[by.key()].user else { return Ok(()) };
@@ -183,6 +183,16 @@ impl LockTable {
             return Err(AcquireRefusal::TooManyUserRecords { max: user.records.max() });
         }
         Ok(())
+    }
+
+    /// Whether the server has room for one more of a session. What others have beyond their part,
+    /// since they claimed it after a restart, takes no room from users who stay within theirs.
+    fn has_room_for(&self, by: SessionIx, all: &Share, own: fn(&User) -> &Share) -> bool {
+        all.has_room()
+            || self.sessions[by.key()].user.is_some_and(|key| {
+                let excess = self.users.all.iter().map(|(_, user)| own(user).excess()).sum();
+                own(&self.users.all[key]).has_room() && all.has_room_with(excess)
+            })
     }
 
     /// The same for a claim from before a restart: it is let in beyond the limit of its user while

@@ -122,6 +122,10 @@ fn too_many_records(max: usize) -> Result<(), Refusal> {
 }
 
 /// Names that are spread over both tables.
+fn full(max: usize) -> Result<(), Refusal> {
+    Err(Refusal::Acquire(AcquireRefusal::TooManyRecords { max }))
+}
+
 fn names(count: u64) -> impl Iterator<Item = String> {
     (1..=count).map(|number| number.to_string())
 }
@@ -195,9 +199,8 @@ fn the_limit_of_all_records_is_that_of_all_tables_together() {
     for seq in 1..=6 {
         assert_eq!(shared.acquire(1, &format!("{{t}}{seq}"), Write, seq), Ok(()));
     }
-    let full = Err(Refusal::Acquire(AcquireRefusal::TooManyRecords { max: 6 }));
     for (name, seq) in names(4).zip(10..) {
-        assert_eq!(shared.acquire(1, &name, Write, seq), full, "in whichever table");
+        assert_eq!(shared.acquire(1, &name, Write, seq), full(6), "in whichever table");
     }
     shared.release(1, "{t}1", 1);
     assert_eq!(shared.acquire(1, "1", Write, 20), Ok(()));
@@ -235,6 +238,29 @@ fn service_f79_what_was_held_before_a_restart_is_let_in_beyond_the_limits() {
     // What is over makes room as always, and the limits hold again.
     shared.step_all(&TableInput::Ended { session: SessionId(1) });
     assert_eq!(shared.records.drawn(), 2);
+}
+
+#[test]
+fn service_f79_what_a_user_has_beyond_their_part_takes_no_room_from_others() {
+    let mut shared = Shared::new(4, 2, 8);
+    for (session, user) in [(1, Some(0)), (2, Some(1)), (3, None)] {
+        shared.begin(session, user);
+    }
+    shared.next_term(&[SessionId(1)]);
+    for (name, seq) in names(4).zip(1..) {
+        assert_eq!(shared.reassert(1, &name, seq), Ok(()), "made up, for all that is known");
+    }
+    for (name, seq) in names(4).zip(10..) {
+        assert_eq!(shared.acquire(1, &format!("{{t}}{name}"), Write, seq), full(4), "nor a fifth");
+    }
+    // Another user has their own two, as if the first had two.
+    assert_eq!(shared.acquire(2, "5", Write, 1), Ok(()));
+    assert_eq!(shared.acquire(2, "6", Write, 2), Ok(()));
+    assert_eq!(shared.acquire(2, "7", Write, 3), full(4), "and no more");
+    // Whoever has no part of their own waits until there is room.
+    assert_eq!(shared.acquire(3, "8", Write, 1), full(4));
+    shared.step_all(&TableInput::Ended { session: SessionId(1) });
+    assert_eq!(shared.acquire(3, "8", Write, 2), Ok(()));
 }
 
 struct Rng(u64);
