@@ -27,6 +27,8 @@ pub struct Limits {
     /// How many claims one step of a table grants, ends or tells something, at most. What is left
     /// is done by the next steps, so that others have their turn in between.
     pub portion: usize,
+    /// A record with more claims than this has an index of them; fewer are looked through.
+    pub crowd: u32,
     /// The shortest lease of a session.
     pub ttl_min: Duration,
     /// The longest lease of a session.
@@ -52,6 +54,7 @@ impl Default for Limits {
             owners: 64,
             search_steps: 1_000,
             portion: 512,
+            crowd: 64,
             ttl_min: Duration::from_secs(1),
             ttl_max: Duration::from_secs(300),
             reserve: Duration::from_secs(1),

@@ -67,13 +67,16 @@ impl Server {
 
 impl World {
     pub(super) fn limits(&self) -> Limits {
+        let usual = Limits::default();
         Limits {
             reserve: Duration::from_micros(self.plan.reserve),
             resend: Duration::from_micros(self.plan.resend_server),
             portion: self.plan.portion as usize,
+            // Small portions go with an index of few claims, so that both are met by few nodes.
+            crowd: if self.plan.portion < 8 { 2 } else { usual.crowd },
             search_steps: self.plan.search_steps as usize,
             bugs: self.bugs,
-            ..Limits::default()
+            ..usual
         }
     }
 

@@ -25,6 +25,7 @@ const LIMITS: Limits = Limits {
     owners: OWNERS_MAX,
     search_steps: 50,
     portion: 2,
+    crowd: 2,
     ttl_min: Duration::from_secs(1),
     ttl_max: Duration::from_secs(10),
     reserve: Duration::from_secs(1),

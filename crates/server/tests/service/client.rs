@@ -86,6 +86,7 @@ impl Client {
 
     pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         within(self.stream.write_all(bytes)).await.expect("sent");
+        within(self.stream.flush()).await.expect("all of it");
     }
 
     pub(crate) async fn tell(&mut self, session: SessionId, message: &ToServer) {

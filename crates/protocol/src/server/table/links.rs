@@ -1,15 +1,12 @@
 //! The lists of a record and of a session, and how a session's claims at a record are found.
 //!
-//! A list is walked only while it is short. A record with more than [`CROWD`] claims has an index
-//! of them, its [`Crowd`]: who has a claim there, and where a ticket belongs in the line. So
+//! A list is walked only while it is short. A record with more than [`Limits::crowd`] claims has an
+//! index of them, its [`Crowd`]: who has a claim there, and where a ticket belongs in the line. So
 //! neither a message about a record nor a re-assertion takes longer because many others have
 //! claims there too. It is made when the record becomes crowded, and dropped when it is not any
 //! more.
 
 use super::*;
-
-/// So many claims of a record are walked.
-pub(super) const CROWD: u32 = 64;
 
 /// The claims of a record with many of them.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +81,7 @@ impl LockTable {
                 own.put(at, claim);
             }
         };
-        if of_session.len < entry.claims().min(CROWD) {
+        if of_session.len < entry.claims().min(self.limits.crowd) {
             self.claims.of_session(of_session).for_each(look);
         } else if entry.is_crowded {
             self.visits.count();
@@ -151,7 +148,7 @@ impl LockTable {
         if entry.is_crowded {
             let claim = self.claims.get(ix);
             self.crowds.get_mut(&record).expect("it is crowded").add(ix, claim);
-        } else if entry.claims() > CROWD {
+        } else if entry.claims() > self.limits.crowd {
             self.gather(record);
         }
     }
@@ -188,7 +185,7 @@ impl LockTable {
         if let Some(list) = list {
             self.claims.unlink(list, Which::Record, ix);
         }
-        if entry.is_crowded && entry.claims() < CROWD / 2 {
+        if entry.is_crowded && entry.claims() < self.limits.crowd / 2 {
             entry.is_crowded = false;
             self.crowds.remove(&record);
         }
