@@ -15,14 +15,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use blake2::Blake2sMac256;
 use blake2::digest::Mac as _;
 
 use super::place::Place;
+use crate::private;
 
 const FILE: &str = "lockspan.logins";
 
@@ -160,13 +160,15 @@ pub(super) struct KnownFile {
 /// A larger file is not one of ours: users have [`PLACES`] places at most, of some bytes each.
 const LARGEST: u64 = 64 << 20;
 
-/// Reads the file, if it is one: what is not a plain file is not opened.
+/// Reads the file, if it is a plain one of this user.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let found = fs::symlink_metadata(path)?;
-    if !found.is_file() || found.len() > LARGEST {
+    let mut bytes = Vec::new();
+    let file = private::open(path, File::options().read(true), None)?;
+    file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is not a file of this server"));
     }
-    fs::read(path)
+    Ok(bytes)
 }
 
 impl KnownFile {
@@ -193,7 +195,8 @@ impl KnownFile {
             self.rewrite(&all());
             return;
         }
-        let opened = File::options().append(true).create(true).mode(0o600).open(&self.path);
+        let mut options = File::options();
+        let opened = private::open(&self.path, options.append(true).create(true), None);
         let written = opened.and_then(|mut file| file.write_all(new));
         self.len += 1;
         self.is_written(written);
@@ -202,9 +205,7 @@ impl KnownFile {
     /// Under another name first, so that a crash leaves the old one or the new one.
     fn rewrite(&mut self, bytes: &[u8]) {
         let new = self.path.with_extension("logins.new");
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let written = options.open(&new).and_then(|mut file| file.write_all(bytes));
+        let written = private::create(&new).and_then(|mut file| file.write_all(bytes));
         let written = written.and_then(|()| fs::rename(&new, &self.path));
         self.len = bytes.len() / ENTRY;
         self.max = 2 * self.len + PLACES;
@@ -300,6 +301,34 @@ mod tests {
         let mut bad = opened(dir.path());
         log_in(&mut bad, 0, at(1));
         assert!(bad.0.has(0, at(1)), "it is known as long as the server runs");
+    }
+
+    /// A pipe would make the start wait for whoever writes to it; a link would have another file
+    /// overwritten.
+    #[test]
+    fn service_f105_pipes_and_links_in_the_place_of_the_file_are_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, other) = (dir.path().join(FILE), dir.path().join("other"));
+        for name in [FILE.to_owned(), format!("{FILE}.new")] {
+            let bad = dir.path().join(&name);
+            for is_pipe in [true, false] {
+                fs::write(&other, "untouched").expect("written");
+                let _ = fs::remove_file(&bad);
+                if is_pipe {
+                    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+                    let kind = rustix::fs::FileType::Fifo;
+                    rustix::fs::mknodat(rustix::fs::CWD, &bad, kind, mode, 0).expect("a pipe");
+                } else {
+                    std::os::unix::fs::symlink(&other, &bad).expect("a link");
+                }
+                let mut known = opened(dir.path());
+                log_in(&mut known, 0, at(1));
+                assert!(fs::symlink_metadata(&path).expect("there").is_file(), "{name}");
+                assert_eq!(fs::metadata(&path).expect("there").len(), 16, "{name}");
+                assert_eq!(fs::read(&other).expect("there"), b"untouched", "{name}");
+                fs::remove_file(&path).expect("there");
+            }
+        }
     }
 
     #[test]

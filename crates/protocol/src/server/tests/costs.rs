@@ -610,3 +610,48 @@ fn service_f72_the_end_of_a_grace_is_no_long_step() {
     assert!(t.largest <= 2 * portion, "{} messages in one step", t.largest);
     assert_eq!(t.counts(is_granted), number as usize);
 }
+
+/// What a session had re-asserted for a former one is still held while it ends, claim by claim.
+/// The session that speaks for the former one after it gets the same grants all the same.
+#[test]
+fn service_f73_a_session_that_is_still_ending_excludes_nobody_from_the_same_grant() {
+    let limits = Limits { portion: 1, ..Limits::default() };
+    let mut t = Table::begin(limits, 2, Vec::new());
+    t.open(2, Handoff::Direct);
+    let former = SessionId(9);
+    let term = Term { groups: GroupSet::ALL, epoch: epoch(3) };
+    t.step(TableInput::Leave { groups: GroupSet::ALL });
+    t.step(TableInput::Begin { term, listed: vec![former], formers: true });
+    let reassert = |t: &mut Table, session: u64, number: u64| {
+        let token = Token::new(epoch(2), 1).unwrap();
+        let (record, seq) = (record(&number.to_string()), Seq(number));
+        let (mode, claim) = (Write, Claim::Held { token });
+        let message = ToServer::Reassert { record, epoch: epoch(3), former, seq, mode, claim };
+        t.say(session, message);
+    };
+    (1..=4).for_each(|number| reassert(&mut t, 1, number));
+    t.step(TableInput::Ended { session: SessionId(1) });
+    assert!(t.table.claims() >= 2, "some of its claims are left");
+    (1..=4).for_each(|number| reassert(&mut t, 2, number));
+    assert_eq!(t.count(|said| matches!(said, ToNode::Lost { .. })), 0);
+}
+
+/// Readers that were made up, and a writer with a later token: the one message that would end all
+/// of them is refused, and its lock is lost instead.
+#[test]
+fn service_f73_one_re_asserted_write_does_not_end_thousands_of_readers() {
+    let portion = Limits::default().portion as u64;
+    for (readers, ended) in [(portion, portion), (portion + 1, 0)] {
+        let listed = (1..=readers + 1).map(SessionId).collect();
+        let mut t = Table::begin(Limits::default(), 2, listed);
+        let held = |number| Claim::Held { token: Token::new(epoch(1), number).unwrap() };
+        (1..=readers).for_each(|session| t.reassert(session, "x", 1, Read, held(1)));
+        t.told.clear();
+        t.largest = 0;
+        t.reassert(readers + 1, "x", 1, Write, held(2));
+        let losers = if ended == 0 { 1 } else { ended };
+        assert_eq!(t.count(|said| matches!(said, ToNode::Lost { .. })) as u64, losers);
+        assert!(t.largest as u64 <= 2 * portion, "{} in one step", t.largest);
+        assert_eq!(t.table.claims() as u64, readers - ended + u64::from(ended > 0));
+    }
+}
