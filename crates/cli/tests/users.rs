@@ -26,8 +26,11 @@ fn public() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = dir.path().join("lockspan");
-    fs::copy(env!("CARGO_BIN_EXE_lockspan"), &copy).unwrap();
-    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: a file that this one has open for writing is open in every child that
+    // another thread forks meanwhile, and can't be executed.
+    let binary = env!("CARGO_BIN_EXE_lockspan");
+    let made = Command::new("install").args(["-m755", binary]).arg(copy).status();
+    assert!(made.unwrap().success());
     dir
 }
 
