@@ -12,6 +12,7 @@ mod licences;
 mod links;
 mod readme;
 mod safety;
+mod sources;
 mod text;
 mod waits;
 
@@ -73,6 +74,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     findings.extend(licences::check(workspace)?);
     findings.extend(readme::check(workspace)?);
     findings.extend(failures::check(workspace, &sources)?);
+    findings.extend(sources::check(workspace, &sources)?);
     for finding in &findings {
         println!("{finding}");
     }

@@ -1,4 +1,4 @@
-//! Which connections are let in: how many in all, of one place before a login, of one user after it.
+//! Which connections are let in: how many in all, of one place before a login, of one user after.
 //!
 //! | connection | counts among | how many there may be |
 //! |---|---|---|
@@ -19,8 +19,8 @@
 //! once, as after a restart of the server, do not close each other; the newcomer is refused then,
 //! and its client tries again.
 //!
-//! A stranger that was closed counts no more, except among the accepted, until its socket is closed:
-//! for that time there may be twice [`BEYOND`].
+//! A stranger that was closed counts no more, except among the accepted, until its socket is
+//! closed: for that time there may be twice [`BEYOND`].
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

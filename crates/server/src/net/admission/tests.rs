@@ -1,3 +1,5 @@
+//! Connections that come, log in, are refused, or make room for others.
+
 use super::*;
 
 fn from(last: u8) -> Place {
