@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -143,10 +145,15 @@ fn docs(_: &Workspace) -> Result<Done> {
 }
 
 fn tests(workspace: &Workspace) -> Result<Done> {
-    let runner =
-        if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
+    let has_nextest = tools::has_nextest();
+    let runner = if has_nextest { "cargo nextest run" } else { "cargo test --all-targets" };
     // The simulator has a step of its own, optimised.
-    let tests = Cmd::new(runner).args(["--workspace", "--exclude", "sim"]);
+    let mut tests = Cmd::new(runner).args(["--workspace", "--exclude", "sim"]);
+    if has_nextest {
+        // Many tests wait for most of their time: for the end of a lease, or for a process.
+        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+        tests = tests.arg("--no-fail-fast").arg("--test-threads").arg(threads.to_string());
+    }
     let mut tests = tests.env("LOCKSPAN_PYTHON", workspace.python());
     let promtool = match tools::promtool(workspace) {
         Ok(promtool) => {
