@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::BytesMut;
 use rustls::pki_types::ServerName;
+use rustls::server::Acceptor;
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, StreamOwned};
 use tokio::net::TcpStream;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::{LazyConfigAcceptor, TlsConnector};
 
 /// A connection after its handshake.
 #[derive(Debug)]
@@ -31,9 +32,19 @@ struct State {
 }
 
 impl TlsStream {
-    /// A server's side: waits for the handshake.
-    pub async fn accept(tcp: TcpStream, config: &Arc<ServerConfig>) -> io::Result<Self> {
-        let stream = TlsAcceptor::from(Arc::clone(config)).accept(tcp).await?;
+    /// A server's side: waits for the handshake. The server's part of it takes a signature, which
+    /// is computed when `turn` is done, and what that gives is dropped afterwards: while it is
+    /// kept, the client is not waited for.
+    pub async fn accept<T>(
+        tcp: TcpStream,
+        config: &Arc<ServerConfig>,
+        turn: impl Future<Output = T>,
+    ) -> io::Result<Self> {
+        let asked = LazyConfigAcceptor::new(Acceptor::default(), tcp).await?;
+        let turn = turn.await;
+        let answered = asked.into_stream(Arc::clone(config));
+        drop(turn);
+        let stream = answered.await?;
         let (tcp, tls) = stream.into_inner();
         Ok(Self::new(tcp, tls.into()))
     }
@@ -238,7 +249,8 @@ mod tests {
             client(tcp, ClientConnection::new(trusted, name).expect("a client"))
         });
         let (tcp, _) = listener.accept().await.expect("accepted");
-        let accepted = tokio::time::timeout(PATIENCE, TlsStream::accept(tcp, &config)).await;
+        let accepted =
+            tokio::time::timeout(PATIENCE, TlsStream::accept(tcp, &config, async {})).await;
         (accepted.expect("in time").expect("a handshake"), other)
     }
 

@@ -106,9 +106,13 @@ impl Share {
     pub(super) fn give_back(&mut self) {
         self.used -= 1;
         self.spare += 1;
-        if self.spare > self.lot.saturating_mul(2) {
-            self.budget.drawn.fetch_sub(self.spare - self.lot, Ordering::Relaxed);
-            self.spare = self.lot;
+        let is_much = self.spare > self.lot.saturating_mul(2);
+        // What is drawn beyond the limit is not kept to spare.
+        let beyond = (self.used + self.spare).saturating_sub(self.budget.max).min(self.spare);
+        let back = if is_much { self.spare - self.lot } else { beyond };
+        if back > 0 {
+            self.budget.drawn.fetch_sub(back, Ordering::Relaxed);
+            self.spare -= back;
         }
     }
 

@@ -76,7 +76,7 @@ impl Operators {
             Self::Nobody => Err(Denied(NOBODY.to_owned())),
             Self::Users(users) => {
                 let from = ends.map_or(Place::Unix(None), |ends| Place::Ip(ends.peer.ip()));
-                let place = users.place_of(from, ends).await;
+                let place = users.place_of(from, || ends);
                 let known = users.check(place, user, password).await;
                 let known = known.map_err(|why| Denied(why.to_string()))?;
                 if !known.may_everywhere(Verb::Inspect) {

@@ -9,7 +9,8 @@
 //! | accepted | | [`BEYOND`] more, to be refused in TLS |
 //!
 //! So one place keeps out only its neighbours, one user only themself, and all users together leave
-//! room for an operator.
+//! room for an operator. When only the reserved ones are left, a place has at most half of what is
+//! left for its strangers.
 //!
 //! # Strangers make room
 //!
@@ -17,19 +18,20 @@
 //! closed for it: one of the same place if there is one, otherwise any. So a connection that says
 //! nothing keeps nobody out. Younger strangers are not closed, so that many clients that come at
 //! once, as after a restart of the server, do not close each other; the newcomer is refused then,
-//! and its client tries again.
+//! and its client tries again. The time begins anew after the handshake, and a stranger that waits
+//! for the server's part of it is [busy](Ticket::when_busy), and is not closed.
 //!
 //! A stranger that was closed counts no more, except among the accepted, until its socket is
 //! closed: for that time there may be twice [`BEYOND`].
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::outbox::Outbox;
+use super::outbox::{Closed, Outbox};
 use crate::users::Place;
 
 /// However few connections are allowed, so many may come from one place before a login.
@@ -66,7 +68,8 @@ struct All {
     admitted: usize,
     /// Logged in, and not as an operator.
     ordinary: usize,
-    next_id: u64,
+    /// The last number that was given to a connection, or to a stranger's time.
+    last: u64,
     strangers: HashMap<u64, Stranger>,
     order: Order,
     places: HashMap<Place, Neighbours>,
@@ -77,26 +80,39 @@ struct All {
 #[derive(Debug)]
 struct Stranger {
     place: Place,
-    since: Instant,
     is_admitted: bool,
+    /// Since when it is not waited for by us, as a time and as a number that grows with it.
+    since: (Instant, u64),
     exit: Arc<Exit>,
+}
+
+impl Stranger {
+    fn rank(&self) -> Rank {
+        (self.is_admitted, self.since.1)
+    }
 }
 
 /// The strangers of one place.
 #[derive(Debug)]
 struct Neighbours {
+    count: usize,
     order: Order,
     turns: Arc<Semaphore>,
 }
 
-/// Strangers in the order in which they came: whether each is admitted, and its id.
+/// Whether a stranger is admitted, and since when it may log in.
+type Rank = (bool, u64);
+
+/// The strangers that are not busy, the oldest first.
 #[derive(Debug, Default)]
-struct Order(BTreeSet<(bool, u64)>);
+struct Order(BTreeMap<Rank, u64>);
 
 impl Order {
     fn oldest(&self) -> Option<u64> {
-        let in_handshake = self.0.first().map(|(_, id)| *id);
-        in_handshake.into_iter().chain(self.oldest_admitted()).min()
+        let in_handshake = self.0.first_key_value();
+        let admitted = self.0.range((true, 0)..).next();
+        let oldest = in_handshake.into_iter().chain(admitted).min_by_key(|((_, since), _)| *since);
+        oldest.map(|(_, id)| *id)
     }
 
     fn oldest_admitted(&self) -> Option<u64> {
@@ -121,7 +137,7 @@ impl Exit {
     fn close(&self) {
         let mut state = crate::lock(&self.state);
         state.is_closed = true;
-        state.outbox.take().inspect(|outbox| outbox.close());
+        state.outbox.take().inspect(|outbox| outbox.close_as(Closed::Late));
         self.told.notify_one();
     }
 }
@@ -186,54 +202,66 @@ impl Admission {
 
     /// A connection was accepted. It is a stranger until it is [admitted](Ticket::admit), and where
     /// there are users until its [login](Ticket::log_in).
-    pub(crate) fn enter(self: &Arc<Self>, from: Place, now: Instant) -> Result<Ticket, Refused> {
+    pub(crate) fn enter(self: &Arc<Self>, place: Place, now: Instant) -> Result<Ticket, Refused> {
         let all = &mut *crate::lock(&self.all);
-        let place = from.network();
         let most = self.max.saturating_add(BEYOND);
-        if all.accepted >= most
-            && !(all.accepted < most + BEYOND && all.make_room(place, now, Order::oldest))
-        {
+        if all.accepted >= most + BEYOND {
             return Err(Refused::Full { max: self.max });
         }
-        let exit = Arc::<Exit>::default();
-        let id = all.next_id;
-        let stranger = Stranger { place, since: now, is_admitted: false, exit: Arc::clone(&exit) };
-        let turns = self.settle(all, id, stranger, now)?;
-        all.next_id += 1;
+        self.make_place(all, place, now)?;
+        if all.accepted >= most && !all.make_room(place, now, Order::oldest) {
+            return Err(Refused::Full { max: self.max });
+        }
         all.accepted += 1;
+        let (id, exit) = (all.next(), Arc::<Exit>::default());
+        let since = (now, all.next());
+        let stranger = Stranger { place, is_admitted: false, since, exit: Arc::clone(&exit) };
+        let turns = all.settle(id, stranger, self.turns);
         let among = Arc::clone(self);
         Ok(Ticket { among, id, is_admitted: false, user: None, turns, exit })
     }
 
-    /// Counts a stranger in its place, and gives it the place's turns for handshakes.
-    fn settle(
-        &self,
-        all: &mut All,
-        id: u64,
-        stranger: Stranger,
-        now: Instant,
-    ) -> Result<Arc<Semaphore>, Refused> {
-        let place = stranger.place;
-        let count = all.places.get(&place).map_or(0, |there| there.order.0.len());
-        if count >= self.per_place {
-            let oldest = all.places[&place].order.oldest();
-            if !oldest.is_some_and(|oldest| all.close(oldest, now)) {
-                return Err(Refused::Place { count });
-            }
+    /// Makes room for a stranger among those of its place.
+    fn make_place(&self, all: &mut All, place: Place, now: Instant) -> Result<(), Refused> {
+        let free = self.max.saturating_sub(all.admitted);
+        let is_scarce = self.reserved > 0 && free <= self.reserved;
+        let most = if is_scarce { self.per_place.min(free / 2) } else { self.per_place };
+        let Some(there) = all.places.get(&place) else { return Ok(()) };
+        let count = there.count;
+        // The first of a place may always try.
+        if count < most.max(1) {
+            return Ok(());
         }
-        let new =
-            || Neighbours { order: Order::default(), turns: Arc::new(Semaphore::new(self.turns)) };
-        let there = all.places.entry(place).or_insert_with(new);
-        let key = (stranger.is_admitted, id);
-        there.order.0.insert(key);
-        let turns = Arc::clone(&there.turns);
-        all.order.0.insert(key);
-        all.strangers.insert(id, stranger);
-        Ok(turns)
+        let oldest = there.order.oldest();
+        if oldest.is_some_and(|oldest| all.close(oldest, now)) {
+            return Ok(());
+        }
+        Err(Refused::Place { count })
     }
 }
 
 impl All {
+    /// The next number.
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Counts a stranger in its place, and gives it the place's turns for handshakes.
+    fn settle(&mut self, id: u64, stranger: Stranger, turns: usize) -> Arc<Semaphore> {
+        let new = || Neighbours {
+            count: 0,
+            order: Order::default(),
+            turns: Arc::new(Semaphore::new(turns)),
+        };
+        let there = self.places.entry(stranger.place).or_insert_with(new);
+        there.count += 1;
+        there.order.0.insert(stranger.rank(), id);
+        self.order.0.insert(stranger.rank(), id);
+        self.strangers.insert(id, stranger);
+        Arc::clone(&there.turns)
+    }
+
     /// Closes a stranger for a newcomer of this place: one of the same place if it can.
     fn make_room(&mut self, place: Place, now: Instant, oldest: fn(&Order) -> Option<u64>) -> bool {
         let neighbour = self.places.get(&place).and_then(|there| oldest(&there.order));
@@ -243,7 +271,7 @@ impl All {
 
     /// Closes a stranger, if it has had its time.
     fn close(&mut self, id: u64, now: Instant) -> bool {
-        let since = self.strangers.get(&id).map(|stranger| stranger.since);
+        let since = self.strangers.get(&id).map(|stranger| stranger.since.0);
         if since.is_none_or(|since| now.saturating_duration_since(since) < GRACE) {
             return false;
         }
@@ -256,16 +284,39 @@ impl All {
 
     /// The connection is a stranger no more. Whether it is admitted still counts.
     fn forget(&mut self, id: u64) -> Option<Stranger> {
+        self.set_busy(id, true);
         let stranger = self.strangers.remove(&id)?;
-        let key = (stranger.is_admitted, id);
-        self.order.0.remove(&key);
         if let Some(there) = self.places.get_mut(&stranger.place) {
-            there.order.0.remove(&key);
-            if there.order.0.is_empty() {
+            there.count -= 1;
+            if there.count == 0 {
                 self.places.remove(&stranger.place);
             }
         }
         Some(stranger)
+    }
+
+    /// Whether the stranger is waited for by us, and so is not closed.
+    fn set_busy(&mut self, id: u64, is_busy: bool) {
+        let Some(stranger) = self.strangers.get(&id) else { return };
+        let rank = stranger.rank();
+        let Some(there) = self.places.get_mut(&stranger.place) else { return };
+        for order in [&mut there.order, &mut self.order] {
+            if is_busy {
+                order.0.remove(&rank);
+            } else {
+                order.0.insert(rank, id);
+            }
+        }
+    }
+
+    /// It is waited for by us no more, and has its time to log in from now on.
+    fn begin_time(&mut self, id: u64, now: Instant) {
+        self.set_busy(id, true);
+        let since = (now, self.next());
+        if let Some(stranger) = self.strangers.get_mut(&id) {
+            stranger.since = since;
+        }
+        self.set_busy(id, false);
     }
 
     fn log_out(&mut self, user: Option<(Arc<str>, bool)>) {
@@ -310,6 +361,15 @@ impl Ticket {
         }
     }
 
+    /// What makes it busy, as long as that is kept: it waits for the server.
+    pub(crate) fn when_busy(&self) -> impl FnOnce() -> Busy + Send + use<> {
+        let (among, id) = (Arc::clone(&self.among), self.id);
+        move || {
+            crate::lock(&among.all).set_busy(id, true);
+            Busy { among, id }
+        }
+    }
+
     /// Lets it in after its handshake; where there are no users it is a stranger no more.
     pub(crate) fn admit(&mut self, has_users: bool, now: Instant) -> Result<(), Refused> {
         let all = &mut *crate::lock(&self.among.all);
@@ -319,25 +379,13 @@ impl Ticket {
             return Err(Refused::Full { max });
         }
         if has_users {
-            let stranger = Stranger { is_admitted: true, ..stranger };
-            self.turns = self.among.settle(all, self.id, stranger, now)?;
+            let since = (now, all.next());
+            let stranger = Stranger { is_admitted: true, since, ..stranger };
+            self.turns = all.settle(self.id, stranger, self.among.turns);
         } else {
             self.is_admitted = true;
         }
         all.admitted += 1;
-        Ok(())
-    }
-
-    /// It is known better now where a stranger comes from, and it counts there.
-    pub(crate) fn move_to(&mut self, place: Place, now: Instant) -> Result<(), Refused> {
-        let all = &mut *crate::lock(&self.among.all);
-        let Some(stranger) = all.forget(self.id) else { return Ok(()) };
-        let is_admitted = stranger.is_admitted;
-        let settled = self.among.settle(all, self.id, Stranger { place, ..stranger }, now);
-        if settled.is_err() {
-            all.admitted -= usize::from(is_admitted);
-        }
-        self.turns = settled?;
         Ok(())
     }
 
@@ -384,6 +432,19 @@ impl Ticket {
         *all.users.entry(Arc::clone(user)).or_default() += 1;
         self.user = Some((Arc::clone(user), is_ordinary));
         Ok(())
+    }
+}
+
+/// A stranger waits for the server's part of its handshake.
+#[derive(Debug)]
+pub(crate) struct Busy {
+    among: Arc<Admission>,
+    id: u64,
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        crate::lock(&self.among.all).begin_time(self.id, Instant::now());
     }
 }
 

@@ -119,10 +119,7 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
         quits: false,
     };
     let mut buf = BytesMut::with_capacity(READ);
-    match Box::pin(connection.find_place()).await {
-        Ok(()) => connection.converse(&mut buf).await,
-        Err(why) => connection.refuse(&why),
-    }
+    connection.converse(&mut buf).await;
     if connection.access.is_nobody() {
         wipe(&mut buf);
     }
@@ -213,14 +210,6 @@ impl Connection {
     /// When it is too late, if nobody has logged in.
     fn deadline(&self) -> Option<Instant> {
         self.access.is_nobody().then_some(self.login_by)
-    }
-
-    /// Says why it is closed.
-    fn refuse(&mut self, why: &Refused) {
-        let mut dirty = Dirty::default();
-        self.outbox.reply(&Value::error(ErrorCode::Limit, why.to_string()), &mut dirty);
-        dirty.flush();
-        self.outbox.close();
     }
 
     /// Reads and carries out, until the connection is over.
@@ -405,6 +394,14 @@ impl Connection {
                 }
             }
             Some(Closed::Fullest) => meters.slow_readers.add(1),
+            Some(Closed::Late) => {
+                let why = Refused::Late;
+                // If its socket is full, it hears nothing.
+                let _ = self.outbox.stream().try_write(format!("-LIMIT {why}\r\n").as_bytes());
+                if let Some(more) = self.shared.floods.refused.may_log(StdInstant::now()) {
+                    tracing::warn!("{} is closed: {why}{more}", self.peer.title());
+                }
+            }
             Some(Closed::Gone) | None => {}
         }
         self.outbox.close();

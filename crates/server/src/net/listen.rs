@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::Shared;
-use super::admission::{GRACE, Refused, Ticket};
+use super::admission::{Refused, Ticket};
 use super::connection::{self, STRANGER_OUTBOX};
 use super::outbox::Outbox;
 use super::socket_file::{self, SocketFile};
@@ -19,7 +19,7 @@ use super::spare::{self, Spare};
 use crate::config::{Address, SocketRights};
 use crate::error::StartError;
 use crate::seldom::Seldom;
-use crate::users::Place;
+use crate::users::{Ends, Place};
 
 /// An open door.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ServerConfig>,
-    /// One for each that may be in its handshake.
+    /// One for each whose handshake the server computes.
     turns: Arc<Semaphore>,
     /// Where handshakes are made.
     handshakes: Handle,
@@ -54,8 +54,9 @@ impl Tls {
     }
 }
 
-/// Handshakes at a time.
-pub(crate) const HANDSHAKES: usize = 512;
+/// Handshakes that the server computes its part of at a time. Few, so that those of one place are
+/// not long before those of another.
+pub(crate) const HANDSHAKES: usize = 64;
 
 /// How long a handshake may take, with the wait for its turn.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -96,24 +97,7 @@ impl Listener {
         loop {
             spare.fill();
             match self.accept(shared.config.keepalive).await {
-                Ok((stream, from)) => {
-                    match (shared.admission.enter(from.1, Instant::now()), stream, &self.tls) {
-                        (Ok(ticket), Stream::Tcp(stream), Some(tls)) => {
-                            let shared = Arc::clone(&shared);
-                            greeted.spawn(tls.clone().greet(shared, stream, from, ticket));
-                        }
-                        (Ok(ticket), stream, _) => admit(&shared, stream, from, ticket),
-                        (Err(why), stream, tls) => {
-                            if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
-                                tracing::warn!(
-                                    "a connection from {} is refused: {why}{more}",
-                                    from.0
-                                );
-                            }
-                            self.refuse(stream, tls.is_some(), &why.to_string());
-                        }
-                    }
-                }
+                Ok((stream, from)) => self.let_in(&shared, stream, from, &mut greeted),
                 Err(why) => {
                     if let Some(more) = failures.may_log(Instant::now()) {
                         let at = &self.address;
@@ -126,6 +110,33 @@ impl Listener {
                 }
             }
             while greeted.try_join_next().is_some() {}
+        }
+    }
+
+    /// Lets a client in, or refuses it.
+    fn let_in(
+        &self,
+        shared: &Arc<Shared>,
+        stream: Stream,
+        (title, from): From,
+        greeted: &mut JoinSet<()>,
+    ) {
+        let place = match (&shared.users, &stream) {
+            (Some(users), Stream::Tcp(tcp)) => users.place_of(from, || Ends::of(tcp)),
+            _ => from.network(),
+        };
+        let from = (title, place);
+        match (shared.admission.enter(place, Instant::now()), stream, &self.tls) {
+            (Ok(ticket), Stream::Tcp(stream), Some(tls)) => {
+                greeted.spawn(tls.clone().greet(Arc::clone(shared), stream, from, ticket));
+            }
+            (Ok(ticket), stream, _) => admit(shared, stream, from, ticket),
+            (Err(why), stream, tls) => {
+                if let Some(more) = shared.floods.refused.may_log(Instant::now()) {
+                    tracing::warn!("a connection from {} is refused: {why}{more}", from.0);
+                }
+                self.refuse(stream, tls.is_some(), &why.to_string());
+            }
         }
     }
 
@@ -196,27 +207,22 @@ impl Tls {
             refuse(Stream::Tcp(stream), text.as_bytes());
             return Err(io::Error::other("the client does not speak it"));
         }
-        // First among its own: those of one place don't stand in the line of all.
-        let _own = ticket.turns.acquire().await.map_err(io::Error::other)?;
-        let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
+        // The turn is for our part alone, so that no client can keep it. First among its own: those
+        // of one place don't stand in the line of all.
+        let (own, all) = (Arc::clone(&ticket.turns), Arc::clone(&self.turns));
+        let when_busy = ticket.when_busy();
+        let turn = async move {
+            let busy = when_busy();
+            (own.acquire_owned().await, all.acquire_owned().await, busy)
+        };
         let (config, stream) = (Arc::clone(&self.config), stream.into_std()?);
         // Aborted when this is dropped: after its time, or with the listener.
         let mut handshake = JoinSet::new();
-        let accept = async move { TlsStream::accept(TcpStream::from_std(stream)?, &config).await };
+        let accept =
+            async move { TlsStream::accept(TcpStream::from_std(stream)?, &config, turn).await };
         handshake.spawn_on(accept, &self.handshakes);
         let over = || io::Error::other("the server stops");
-        loop {
-            tokio::select! {
-                made = handshake.join_next() =>
-                    return made.ok_or_else(over)?.map_err(|_| over())??.move_here(),
-                // Others may be waiting for the turn.
-                () = tokio::time::sleep(GRACE) => {
-                    if ticket.turns.available_permits().min(self.turns.available_permits()) == 0 {
-                        return Err(io::Error::other("it takes too long, and others wait"));
-                    }
-                }
-            }
-        }
+        handshake.join_next().await.ok_or_else(over)?.map_err(|_| over())??.move_here()
     }
 }
 
@@ -314,7 +320,7 @@ mod tests {
             });
             let (stream, from) = listener.accept(Duration::from_secs(60)).await.expect("a client");
             let Stream::Tcp(stream) = stream else { panic!("no TCP") };
-            let ticket = admission.enter(from.1, Instant::now()).expect("room");
+            let ticket = admission.enter(from.1.network(), Instant::now()).expect("room");
             let stream = tls.handshake(stream, &ticket).await.expect("a handshake");
             greeted.push((stream, client.await.expect("connected")));
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use lockspan_tls::Stream;
 use lockspan_wire::{CommandError, ErrorCode, Protocol, Secret, Value};
 
 use super::access::{Access, Known};
@@ -13,7 +12,7 @@ use super::commands::Reply;
 use super::connection::Connection;
 use crate::service::Work;
 use crate::turn::Turn;
-use crate::users::{Ends, Place, Refused, User, Users, Verb};
+use crate::users::{Refused, User, Verb};
 
 /// A login that is not decided yet.
 #[derive(Debug)]
@@ -36,12 +35,8 @@ impl Connection {
         // A name that is no text is nobody's; it is compared like all others.
         let name = str::from_utf8(&user).unwrap_or_default();
         let checked = async {
-            let place = self.place(&users).await;
-            users.check(place, name, &password).await
-        };
-        let checked = async {
             tokio::select! {
-                checked = checked => Some(checked),
+                checked = users.check(self.peer.place, name, &password) => Some(checked),
                 () = self.gone() => None,
             }
         };
@@ -66,28 +61,6 @@ impl Connection {
             // Nobody waits for it to read that: its place is another's already.
             self.outbox.close();
         }
-    }
-
-    /// Finds out where a client comes from that has yet to log in, and counts it there. On loopback
-    /// that is the user of the system whose process it is.
-    pub(super) async fn find_place(&mut self) -> Result<(), TooMany> {
-        let Some(users) = self.shared.users.clone() else { return Ok(()) };
-        let place = self.place(&users).await;
-        self.ticket.move_to(place, Instant::now())
-    }
-
-    /// Where the client is, as logins count it.
-    async fn place(&self, users: &Users) -> Place {
-        if let Some(place) = self.peer.counted_as.get() {
-            return *place;
-        }
-        let ends = match self.outbox.stream() {
-            Stream::Tcp(stream) => Ends::of(stream),
-            Stream::Tls(stream) => Ends::of(stream.socket()),
-            Stream::Unix(_) => None,
-        };
-        let place = users.place_of(self.peer.place, ends).await;
-        *self.peer.counted_as.get_or_init(|| place)
     }
 
     /// Until nobody waits for an answer any more.

@@ -93,6 +93,8 @@ pub(crate) enum Closed {
     Gone,
     /// The client does not read.
     Slow,
+    /// It did not log in, and a newcomer has its place.
+    Late,
     /// More waits for all clients together than may, and most of it for this one.
     Fullest,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use lockspan_wire::Protocol;
@@ -15,11 +15,10 @@ use crate::users::Place;
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) outbox: Arc<Outbox>,
-    /// Where it comes from.
+    /// Where it comes from, for people.
     from: String,
+    /// The same, as connections and logins are counted.
     pub(crate) place: Place,
-    /// The same as logins count it, since there was one.
-    pub(crate) counted_as: OnceLock<Place>,
     since: Instant,
     about: Mutex<About>,
 }
@@ -82,14 +81,8 @@ impl Peers {
     pub(crate) fn add(&self, outbox: Arc<Outbox>, (from, place): (String, Place)) -> Arc<Peer> {
         let mut all = crate::lock(&self.all);
         let id = outbox.id;
-        let peer = Arc::new(Peer {
-            outbox,
-            from,
-            place,
-            counted_as: OnceLock::new(),
-            since: Instant::now(),
-            about: Mutex::default(),
-        });
+        let peer =
+            Arc::new(Peer { outbox, from, place, since: Instant::now(), about: Mutex::default() });
         all.insert(id, Arc::clone(&peer));
         peer
     }

@@ -122,13 +122,11 @@ impl Drop for InQueue<'_> {
 
 impl Users {
     /// Where a connection comes from: over loopback the system knows whose process it is.
-    pub(crate) async fn place_of(&self, from: Place, ends: Option<Ends>) -> Place {
-        match ends {
-            Some(ends) if from.is_loopback() => {
-                Place::Unix(self.owners.uid(self.runtime(), ends).await)
-            }
-            _ => from.network(),
+    pub(crate) fn place_of(&self, from: Place, ends: impl FnOnce() -> Option<Ends>) -> Place {
+        if !from.is_loopback() {
+            return from.network();
         }
+        Place::Unix(ends().and_then(|ends| self.owners.uid(ends)))
     }
 
     /// Who this is. It takes its time on purpose, never that of the thread that it is called on.

@@ -163,7 +163,7 @@ pub struct Users {
     /// One for each free login whose password may be hashed at a time, and how many wait for that.
     hashes: Arc<Semaphore>,
     line: AtomicUsize,
-    owners: Arc<SocketOwners>,
+    owners: SocketOwners,
     /// Failed logins of names that nobody has, for the log.
     failures: Seldom,
     /// Failed logins of all names, for the log.
@@ -221,7 +221,7 @@ impl Users {
             state: Mutex::new(State::new(u64::from_le_bytes(drawn()), known)),
             hashes: Arc::new(Semaphore::new(half.clamp(1, 4))),
             line: AtomicUsize::new(0),
-            owners: Arc::default(),
+            owners: SocketOwners::default(),
             failures: Seldom::default(),
             logged: Seldom::up_to(FAILURES_LOGGED),
             file: Mutex::default(),

@@ -1,37 +1,28 @@
 //! Whose process is at the other end of a connection over loopback.
 //!
-//! Linux has a table of all TCP sockets, `/proc/self/net/tcp` and `tcp6`, in which each has its
-//! uid. It is read on a thread that may wait, once for all who ask meanwhile, and then not for a
-//! time that is four times as long as that took, up to [`PAUSE`]: the table may have tens of
-//! thousands of rows, and whoever connects in a loop would keep a processor busy with it. Linux may
-//! leave out rows while others come and go, so those that are not found are looked for once more.
+//! Linux tells that of a single socket, by its two ends: one message to the kernel over a netlink
+//! socket (`NETLINK_SOCK_DIAG`, see sock_diag(7)), and its answer, which is there when the message
+//! was sent. Both take some microseconds, however many sockets there are.
 //!
-//! A row has the two ends of a socket, its own first, so that the peer's row has our address as its
-//! second. An IPv4 address is 8 hexadecimal digits of a word in the machine's byte order, an IPv6
-//! address four such words. An inode of 0 means that the process has closed the socket; then its
-//! uid says nothing.
+//! | message | bytes |
+//! |---|---|
+//! | header of both | length 4, type 2, flags 2, number 4, port 4 |
+//! | question | family 1, protocol 1, 2 unused, states 4, ends 48 |
+//! | ends | port 2, port 2, address 16, address 16, interface 4, cookie 8 |
+//! | answer | family 1, state 1, 2 unused, ends 48, 12 unused, **uid** 4, **inode** 4, ... |
 //!
-//! Whatever can't be told is `None`: on another system, if the table can't be read, or if the peer
-//! has closed its socket.
+//! The first of the ends is the socket's own: that of the client. Ports and addresses are in the
+//! order of the network, other numbers in the machine's. An inode of 0 means that the process has
+//! closed the socket; then its uid says nothing.
+//!
+//! What can't be told is `None`: on another system, where the kernel does not answer such
+//! questions, or if the peer has closed its socket.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
 
-use tokio::runtime::Handle;
-use tokio::sync::oneshot;
-
-/// How long one waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The longest time for which the table is not read.
-const PAUSE: Duration = Duration::from_millis(250);
-
-const V4: &str = "/proc/self/net/tcp";
-const V6: &str = "/proc/self/net/tcp6";
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 
 /// The two ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,137 +38,116 @@ impl Ends {
     pub(crate) fn of(stream: &tokio::net::TcpStream) -> Option<Self> {
         Some(Self { peer: stream.peer_addr().ok()?, own: stream.local_addr().ok()? })
     }
-
-    fn canonical(self) -> [(IpAddr, u16); 2] {
-        [self.peer, self.own].map(|end| (end.ip().to_canonical(), end.port()))
-    }
 }
 
-/// Those who ask.
+/// The kernel, which knows whose each socket is.
 #[derive(Debug, Default)]
-pub(super) struct SocketOwners(Mutex<Asked>);
-
-type Question = (Ends, oneshot::Sender<Option<u32>>);
+pub(super) struct SocketOwners(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Asked {
-    waiting: Vec<Question>,
-    /// Somebody reads the table, again and again until nobody waits.
-    is_read: bool,
+enum State {
+    #[default]
+    NotAsked,
+    Open {
+        kernel: OwnedFd,
+        number: u32,
+    },
+    /// It does not answer such questions.
+    Closed,
 }
+
+/// `SOCK_DIAG_BY_FAMILY`.
+const BY_FAMILY: u16 = 20;
+
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 1;
+
+const TCP: u8 = 6;
+const HEADER: usize = 16;
+const UID: usize = HEADER + 64;
+const INODE: usize = HEADER + 68;
 
 impl SocketOwners {
     /// The uid of the process at the other end.
-    pub(super) async fn uid(self: &Arc<Self>, runtime: &Handle, ends: Ends) -> Option<u32> {
-        let (send, answer) = oneshot::channel();
-        if self.ask(ends, send) {
-            let (owners, blocking) = (Arc::clone(self), runtime.clone());
-            runtime.spawn(async move { owners.answer_all(&blocking).await });
-        }
-        tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()?
-    }
-
-    /// Whether nobody reads the table yet.
-    fn ask(&self, ends: Ends, answer: oneshot::Sender<Option<u32>>) -> bool {
-        let mut asked = crate::lock(&self.0);
-        asked.waiting.push((ends, answer));
-        !std::mem::replace(&mut asked.is_read, true)
-    }
-
-    /// All who wait; if there is nobody, the next who asks begins anew.
-    fn next(&self) -> Option<Vec<Question>> {
-        let mut asked = crate::lock(&self.0);
-        // Those who have given up meanwhile are not looked for.
-        asked.waiting.retain(|(_, answer)| !answer.is_closed());
-        asked.is_read = !asked.waiting.is_empty();
-        asked.is_read.then(|| std::mem::take(&mut asked.waiting))
-    }
-
-    async fn answer_all(&self, runtime: &Handle) {
-        loop {
-            let Some(all) = self.next() else { return };
-            let began = Instant::now();
-            let reading = runtime.spawn_blocking(move || {
-                let ends: Vec<_> = all.iter().map(|(ends, _)| *ends).collect();
-                for (uid, (_, answer)) in uids(&ends).into_iter().zip(all) {
-                    // Who has gone needs no answer.
-                    let _ = answer.send(uid);
-                }
+    pub(super) fn uid(&self, ends: Ends) -> Option<u32> {
+        let mut state = crate::lock(&self.0);
+        if let State::NotAsked = *state {
+            *state = open().unwrap_or_else(|why| {
+                tracing::info!("can't tell the users of local connections apart: {why}");
+                State::Closed
             });
-            // If it has died, all hear that nothing is known.
-            let _ = reading.await;
-            tokio::time::sleep((4 * began.elapsed()).min(PAUSE)).await;
         }
+        let State::Open { kernel, number } = &mut *state else { return None };
+        *number = number.wrapping_add(1);
+        rustix::net::send(&*kernel, &question(ends, *number), SendFlags::DONTWAIT).ok()?;
+        let mut buf = [0; 512];
+        // An answer that was not waited for may precede it.
+        for _ in 0..4 {
+            let received = rustix::net::recv(&*kernel, &mut buf[..], RecvFlags::DONTWAIT);
+            let (_, length) = received.ok()?;
+            if let Some(uid) = answer(buf.get(..length)?, *number) {
+                return uid;
+            }
+        }
+        None
     }
 }
 
-/// The uid of each, as far as it can be told.
-fn uids(all: &[Ends]) -> Vec<Option<u32>> {
-    let mut found: HashMap<_, _> = all.iter().map(|ends| (ends.canonical(), None)).collect();
-    for path in [V4, V6, V4, V6] {
-        if found.values().all(Option::is_some) {
-            break;
+fn open() -> rustix::io::Result<State> {
+    let protocol = Some(netlink::SOCK_DIAG);
+    let (family, kind, flags) = (AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC);
+    let kernel = rustix::net::socket_with(family, kind, flags, protocol)?;
+    Ok(State::Open { kernel, number: 0 })
+}
+
+/// Asks whose the socket is that the client has.
+fn question(ends: Ends, number: u32) -> Vec<u8> {
+    let mut body = Vec::with_capacity(72);
+    let (from, to) = (ends.peer.ip().to_canonical(), ends.own.ip().to_canonical());
+    let family = if from.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    body.extend([family.as_raw() as u8, TCP, 0, 0]);
+    body.extend(u32::MAX.to_ne_bytes());
+    body.extend(ends.peer.port().to_be_bytes());
+    body.extend(ends.own.port().to_be_bytes());
+    for address in [from, to] {
+        let mut octets = [0; 16];
+        match address {
+            IpAddr::V4(address) => octets[..4].copy_from_slice(&address.octets()),
+            IpAddr::V6(address) => octets = address.octets(),
         }
-        let rows = File::open(path).and_then(|file| {
-            each_row(BufReader::with_capacity(64 << 10, file), |ends, uid| {
-                if let Some(one) = found.get_mut(&ends) {
-                    *one = Some(uid);
-                }
-            })
-        });
-        if let Err(why) = rows {
-            tracing::debug!("can't read {path}: {why}");
-        }
+        body.extend(octets);
     }
-    all.iter().map(|ends| found[&ends.canonical()]).collect()
+    // Any interface, and any cookie.
+    body.extend(0_u32.to_ne_bytes());
+    body.extend([0xff; 8]);
+    let mut message = Vec::with_capacity(HEADER + body.len());
+    message.extend(((HEADER + body.len()) as u32).to_ne_bytes());
+    message.extend(BY_FAMILY.to_ne_bytes());
+    message.extend(REQUEST.to_ne_bytes());
+    message.extend(number.to_ne_bytes());
+    message.extend(0_u32.to_ne_bytes());
+    message.extend(body);
+    message
 }
 
-/// Calls `see` with the ends and the uid of each socket that a process has.
-fn each_row(
-    mut table: impl BufRead,
-    mut see: impl FnMut([(IpAddr, u16); 2], u32),
-) -> io::Result<()> {
-    let mut line = String::new();
-    while table.read_line(&mut line)? > 0 {
-        if let Some((ends, uid)) = row(&line) {
-            see(ends, uid);
-        }
-        line.clear();
-    }
-    Ok(())
-}
-
-/// `sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...`.
-fn row(line: &str) -> Option<([(IpAddr, u16); 2], u32)> {
-    let mut words = line.split_ascii_whitespace().skip(1);
-    let ends = [end(words.next()?)?, end(words.next()?)?];
-    let uid = words.nth(4)?.parse().ok()?;
-    let inode: u64 = words.nth(1)?.parse().ok()?;
-    (inode != 0).then_some((ends, uid))
-}
-
-fn end(text: &str) -> Option<(IpAddr, u16)> {
-    let (address, port) = text.split_once(':')?;
-    let port = u16::from_str_radix(port, 16).ok()?;
+/// What the answer to this question says; `None` if it is another's.
+fn answer(bytes: &[u8], number: u32) -> Option<Option<u32>> {
     let word = |at: usize| {
-        let digits = address.get(at * 8..at * 8 + 8)?;
-        Some(u32::from_str_radix(digits, 16).ok()?.to_ne_bytes())
+        let bytes = bytes.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
     };
-    let address = match address.len() {
-        8 => IpAddr::V4(Ipv4Addr::from(word(0)?)),
-        32 => {
-            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
-            let mut octets = [0; 16];
-            octets.iter_mut().zip(words.as_flattened()).for_each(|(to, from)| *to = *from);
-            IpAddr::V6(Ipv6Addr::from(octets)).to_canonical()
-        }
-        _ => return None,
-    };
-    Some((address, port))
+    if word(8)? != number {
+        return None;
+    }
+    let is_found = bytes.get(4..6) == Some(&BY_FAMILY.to_ne_bytes());
+    let inode = word(INODE).filter(|&inode| is_found && inode != 0);
+    Some(inode.and_then(|_| word(UID)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
     use super::*;
@@ -194,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn service_f91_the_uid_of_a_peer_over_loopback_is_told() {
-        let owners = Arc::new(SocketOwners::default());
+        let owners = SocketOwners::default();
         let us = rustix::process::getuid().as_raw();
         let mut calls = vec![("127.0.0.1:0", "127.0.0.1"), ("127.0.0.1:0", "::ffff:127.0.0.1")];
         // A machine without IPv6 has no such addresses to look for.
@@ -204,55 +174,52 @@ mod tests {
         for (listen, call) in calls {
             let (ours, theirs) = connected(listen, call).await;
             let ends = Ends::of(&ours).expect("connected");
-            let uid = owners.uid(&Handle::current(), ends).await;
+            let uid = owners.uid(ends);
             assert_eq!(uid, Some(us), "{listen} called by {call}: {ends:?}");
             drop(theirs);
             tokio::time::timeout(Duration::from_secs(5), ours.readable())
                 .await
                 .expect("it hears of the end")
                 .expect("no error");
-            let uid = owners.uid(&Handle::current(), ends).await;
+            let uid = owners.uid(ends);
             assert_eq!(uid, None, "a closed socket is nobody's");
         }
     }
 
     #[tokio::test]
-    async fn service_f91_any_address_of_loopback_is_found_and_many_ask_at_once() {
-        let owners = Arc::new(SocketOwners::default());
+    async fn service_f91_any_address_of_loopback_is_found() {
+        let owners = SocketOwners::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let at = listener.local_addr().expect("bound");
-        let mut asked = Vec::new();
-        let mut kept = Vec::new();
+        let us = rustix::process::getuid().as_raw();
         for last in 1..=40 {
             let socket = TcpSocket::new_v4().expect("a socket");
             socket.bind(SocketAddr::from(([127, 9, 8, last], 0))).expect("an address of loopback");
             let (ours, theirs) = tokio::join!(listener.accept(), socket.connect(at));
-            let ours = ours.expect("accepted").0;
-            let ends = Ends::of(&ours).expect("connected");
-            kept.push((ours, theirs.expect("connected")));
-            let owners = Arc::clone(&owners);
-            asked.push(tokio::spawn(async move { owners.uid(&Handle::current(), ends).await }));
-        }
-        let us = rustix::process::getuid().as_raw();
-        for one in asked {
-            assert_eq!(one.await.expect("it ends"), Some(us));
+            let ends = Ends::of(&ours.expect("accepted").0).expect("connected");
+            assert_eq!(owners.uid(ends), Some(us));
+            drop(theirs.expect("connected"));
         }
     }
 
     #[test]
-    fn rows_are_read_as_linux_writes_them() {
-        // Of a machine with its lowest byte first.
-        let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
-        let v4 = word([127, 0, 0, 1]);
-        let mapped = format!("{0}{0}{1}{2}", word([0; 4]), word([0, 0, 255, 255]), v4);
-        let rest = "00000000:00000000 00:00000000 00000000";
-        let good = format!("  12: {v4}:1F90 {mapped}:ABCD 01 {rest}  1000        0 34567 1 x");
-        let local = IpAddr::from([127, 0, 0, 1]);
-        assert_eq!(row(&good), Some(([(local, 0x1f90), (local, 0xabcd)], 1000)));
-        let closed = format!("  12: {v4}:1F90 {v4}:ABCD 06 {rest}  0        0 0 1 x");
-        assert_eq!(row(&closed), None);
-        for bad in ["", "  sl  local_address rem_address   st", "1: :1 :2", "1: 0100007é:1 x:2"] {
-            assert_eq!(row(bad), None, "{bad}");
+    fn only_an_answer_to_the_question_with_a_process_counts() {
+        let message = |kind: u16, number: u32, uid: u32, inode: u32| {
+            let mut bytes = vec![0; 124];
+            bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+            bytes[8..12].copy_from_slice(&number.to_ne_bytes());
+            bytes[UID..UID + 4].copy_from_slice(&uid.to_ne_bytes());
+            bytes[INODE..INODE + 4].copy_from_slice(&inode.to_ne_bytes());
+            bytes
+        };
+        assert_eq!(answer(&message(BY_FAMILY, 7, 1000, 5), 7), Some(Some(1000)));
+        assert_eq!(answer(&message(BY_FAMILY, 7, 0, 0), 7), Some(None), "closed");
+        assert_eq!(answer(&message(2, 7, 1000, 5), 7), Some(None), "an error");
+        assert_eq!(answer(&message(BY_FAMILY, 6, 1000, 5), 7), None, "an earlier one");
+        for length in 0..124 {
+            let short = &message(BY_FAMILY, 7, 1000, 5)[..length];
+            let whole = (length >= INODE + 4).then_some(1000);
+            assert_eq!(answer(short, 7).flatten(), whole, "{length} bytes");
         }
     }
 }

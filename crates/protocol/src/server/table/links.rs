@@ -185,7 +185,7 @@ impl LockTable {
         if let Some(list) = list {
             self.claims.unlink(list, Which::Record, ix);
         }
-        if entry.is_crowded && entry.claims() < self.limits.crowd / 2 {
+        if entry.is_crowded && entry.claims() <= self.limits.crowd / 2 {
             entry.is_crowded = false;
             self.crowds.remove(&record);
         }

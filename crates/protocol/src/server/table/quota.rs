@@ -186,13 +186,18 @@ impl LockTable {
     }
 
     /// Whether the server has room for one more of a session. What others have beyond their part,
-    /// since they claimed it after a restart, takes no room from users who stay within theirs.
+    /// since they claimed it after a restart, takes no room from users who stay within theirs; but
+    /// there is never more than twice the limit.
     fn has_room_for(&self, by: SessionIx, all: &Share, own: fn(&User) -> &Share) -> bool {
-        all.has_room()
-            || self.sessions[by.key()].user.is_some_and(|key| {
-                let excess = self.users.all.iter().map(|(_, user)| own(user).excess()).sum();
-                own(&self.users.all[key]).has_room() && all.has_room_with(excess)
-            })
+        if all.has_room() {
+            return true;
+        }
+        let user = self.sessions[by.key()].user.map(|key| own(&self.users.all[key]));
+        if !user.is_some_and(Share::has_room) || !all.has_room_beyond() {
+            return false;
+        }
+        let excess: usize = self.users.all.iter().map(|(_, user)| own(user).excess()).sum();
+        all.has_room_with(excess.min(all.max()))
     }
 
     /// The same for a claim from before a restart: it is let in beyond the limit of its user while

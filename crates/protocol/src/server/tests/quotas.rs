@@ -9,16 +9,18 @@ use crate::mode::Mode::{Read, Write};
 use crate::refusal::{AcquireRefusal, ReassertRefusal, Refusal};
 use crate::slot::Group;
 use crate::token::{Ticket, Token};
+use budget::Share;
 use table::{LockTable, TableInput, TableOutput, UserQuota};
 
 const TABLES: usize = 2;
+const USERS: usize = 8;
 
-/// Two tables that share their limits, and two users.
+/// Two tables that share their limits, and some users.
 struct Shared {
     tables: [LockTable; TABLES],
     records: Arc<Budget>,
     claims: Arc<Budget>,
-    users: [Arc<UserQuota>; 2],
+    users: [Arc<UserQuota>; USERS],
     epoch: Epoch,
     now: Tick,
     out: Vec<TableOutput>,
@@ -34,7 +36,7 @@ impl Shared {
         let user = |number| UserQuota::new(number, budget(of_user), budget(4 * of_user));
         let mut shared = Self {
             tables: [0, 1].map(table),
-            users: [0, 1].map(user),
+            users: std::array::from_fn(|number| user(number as u32)),
             records: all,
             claims,
             epoch: Epoch::NONE,
@@ -117,15 +119,15 @@ impl Shared {
     }
 }
 
+fn full(max: usize) -> Result<(), Refusal> {
+    Err(Refusal::Acquire(AcquireRefusal::TooManyRecords { max }))
+}
+
 fn too_many_records(max: usize) -> Result<(), Refusal> {
     Err(Refusal::Acquire(AcquireRefusal::TooManyUserRecords { max }))
 }
 
 /// Names that are spread over both tables.
-fn full(max: usize) -> Result<(), Refusal> {
-    Err(Refusal::Acquire(AcquireRefusal::TooManyRecords { max }))
-}
-
 fn names(count: u64) -> impl Iterator<Item = String> {
     (1..=count).map(|number| number.to_string())
 }
@@ -261,6 +263,36 @@ fn service_f79_what_a_user_has_beyond_their_part_takes_no_room_from_others() {
     assert_eq!(shared.acquire(3, "8", Write, 1), full(4));
     shared.step_all(&TableInput::Ended { session: SessionId(1) });
     assert_eq!(shared.acquire(3, "8", Write, 2), Ok(()));
+}
+
+/// Records that users share count once for the server, and for each of them.
+#[test]
+fn service_f79_users_who_claim_the_same_records_make_no_more_room_by_that() {
+    let mut shared = Shared::new(8, 2, 8);
+    (1..=8).for_each(|session| shared.begin(session, Some(session as usize - 1)));
+    shared.next_term(&[SessionId(1), SessionId(2)]);
+    for (name, seq) in names(8).zip(1..) {
+        shared.reassert(1, &name, seq).expect("beyond the user's part");
+        shared.reassert(2, &name, seq).expect("the same records");
+    }
+    for session in 3..=8 {
+        for seq in 1..=2 {
+            // Some are refused.
+            let _ = shared.acquire(session, &format!("{session}-{seq}"), Write, seq);
+        }
+    }
+    assert_eq!(shared.records.drawn(), 16);
+}
+
+/// A table that is alone draws its whole limit at once, and keeps nothing beyond it.
+#[test]
+fn an_excess_ends_with_what_was_claimed() {
+    let budget = Budget::new(4, 1);
+    let mut share = Share::new(Arc::clone(&budget));
+    (0..10).for_each(|_| share.take());
+    assert_eq!((share.excess(), budget.drawn()), (6, 10));
+    (0..7).for_each(|_| share.give_back());
+    assert_eq!((share.excess(), share.used(), budget.drawn()), (0, 3, 4));
 }
 
 struct Rng(u64);

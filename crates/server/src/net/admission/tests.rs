@@ -89,13 +89,13 @@ fn service_f80_one_user_has_a_part_and_operators_always_have_room() {
     inside.pop();
     assert_eq!(log_in("carol", false).expect_err("too many"), full);
     inside.push(log_in("gina", false).expect("one has gone"));
-    // Strangers take what is left, and leave it to whoever comes after them.
+    // Of one place they take half of what is left, and leave that to those who come after them.
     let came = Instant::now() - GRACE;
     let mut strangers = Vec::new();
     while let Ok(ticket) = all.stranger_at(2, came) {
         strangers.push(ticket);
     }
-    assert_eq!(strangers.len(), RESERVED);
+    assert_eq!(strangers.len(), 5);
     let operators: Vec<_> =
         (0..4).map(|_| log_in("operator", true).expect("kept for them")).collect();
     drop((inside, strangers, operators));
@@ -176,27 +176,23 @@ fn service_f116_strangers_of_many_places_keep_nobody_out() {
 }
 
 #[test]
-fn service_f116_a_stranger_counts_where_it_is_found_to_come_from() {
-    let all = Admission::new(80, Some(20), 8);
-    let begin = Instant::now();
-    let (mine, theirs) = (Place::Unix(Some(1000)), Place::Unix(Some(1001)));
-    let loopback = || {
-        let mut ticket = all.enter(Place::Ip([127, 0, 0, 1].into()), begin)?;
-        ticket.admit(true, begin)?;
-        Ok::<_, Refused>(ticket)
-    };
-    let mut silent = Vec::new();
-    for _ in 0..20 {
-        let mut one = loopback().expect("room");
-        one.move_to(theirs, begin).expect("room");
-        silent.push(one);
-    }
-    let mut more = loopback().expect("nobody is left there");
-    assert_eq!(more.move_to(theirs, begin), Err(Refused::Place { count: 20 }));
-    let mut own = loopback().expect("room");
-    own.move_to(mine, begin).expect("nobody is there");
-    own.log_in(&user("ann"), false).expect("room");
-    assert_eq!(crate::lock(&all.all).admitted, 21);
-    drop((silent, more, own));
+fn service_f116_a_stranger_that_waits_for_the_server_is_not_closed() {
+    let all = Admission::new(64, Some(64), 8);
+    let begin = Instant::now() - GRACE;
+    let mut tickets: Vec<_> = (0..16).map(|_| all.enter(from(1), begin).expect("room")).collect();
+    let is_closed = |ticket: &Ticket| crate::lock(&ticket.exit.state).is_closed;
+    let busy: Vec<_> = tickets.iter().map(|ticket| ticket.when_busy()()).collect();
+    let now = Instant::now();
+    assert_eq!(all.enter(from(1), now).expect_err("all are busy"), Refused::Place { count: 16 });
+    // Their time begins when they are busy no more.
+    drop(busy);
+    assert_eq!(all.enter(from(1), now).expect_err("early"), Refused::Place { count: 16 });
+    let later = Instant::now() + GRACE;
+    let busy = tickets[0].when_busy()();
+    let newcomer = all.enter(from(1), later).expect("the oldest that is not busy goes");
+    assert_eq!(tickets.iter().map(is_closed).collect::<Vec<_>>()[..3], [false, true, false]);
+    drop(busy);
+    tickets[0].admit(true, later).expect("room");
+    drop((tickets, newcomer));
     assert!(all.is_empty());
 }
