@@ -2,7 +2,8 @@
 //!
 //! | in the page | means |
 //! |---|---|
-//! | a fence `sh terminal=2` | run it in terminal 2, to its end; `terminal=2,3` in both |
+//! | a comment `run: terminal=2` | the block `sh` after it is run in terminal 2, to its end |
+//! | … `terminal=2,3` | in both |
 //! | … `stays` | it goes on while later blocks run |
 //! | … `look` | it only looks: repeat it until it prints what the page says, and succeeds |
 //! | … `tty` | it needs a real terminal |
@@ -11,7 +12,8 @@
 //! | … `q, once it shows "x"` | the same, when `x` has been printed |
 //! | … `ends` | the block there ends, because of what was done elsewhere |
 //!
-//! Every other kind of block is an error, but for those in [`NOT_COMMANDS`].
+//! Readers of the page see none of these marks. Every other kind of block is an error, but for those
+//! in [`NOT_COMMANDS`].
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -67,13 +69,21 @@ pub(super) enum Key {
 pub(super) fn read(page: &str) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     let mut open: Option<(usize, &str, String)> = None;
+    // How the next block is run, and the line that says so.
+    let mut run: Option<(usize, &str)> = None;
     for (line, text) in (1..).zip(page.lines()) {
         match (&mut open, text.strip_prefix("```")) {
-            (None, Some(kind)) => open = Some((line, kind, String::new())),
+            (None, Some(kind)) => {
+                if let Some((at, _)) = run {
+                    ensure!(at + 1 == line && kind == "sh", "line {at}: no block `sh` follows");
+                }
+                open = Some((line, kind, String::new()));
+            }
             (Some(_), Some(rest)) => {
                 ensure!(rest.is_empty(), "line {line}: a fence inside of a block");
                 let (line, kind, inside) = open.take().context("a fence that nobody opened")?;
-                let what = block(kind, inside).with_context(|| format!("line {line}"))?;
+                let run = run.take().map(|(_, words)| words);
+                let what = block(kind, run, inside).with_context(|| format!("line {line}"))?;
                 steps.extend(what.map(|what| Step { line, what }));
             }
             (Some((.., inside)), None) => {
@@ -81,8 +91,13 @@ pub(super) fn read(page: &str) -> Result<Vec<Step>> {
                 inside.push('\n');
             }
             (None, None) => {
-                let comment = text.strip_prefix("<!-- terminal=");
-                if let Some(words) = comment.and_then(|rest| rest.strip_suffix(" -->")) {
+                if let Some((at, _)) = run {
+                    bail!("line {at}: no block `sh` follows");
+                }
+                let comment = text.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
+                let comment = comment.unwrap_or_default();
+                run = comment.strip_prefix("run: ").map(|words| (line, words));
+                if let Some(words) = comment.strip_prefix("terminal=") {
                     let press = press(words).with_context(|| format!("line {line}"))?;
                     steps.push(Step { line, what: What::Press(press) });
                 }
@@ -116,16 +131,15 @@ fn check_order(steps: &[Step]) -> Result<()> {
     Ok(())
 }
 
-fn block(kind: &str, inside: String) -> Result<Option<What>> {
+fn block(kind: &str, run: Option<&str>, inside: String) -> Result<Option<What>> {
     if NOT_COMMANDS.iter().any(|(known, _)| *known == kind) {
         return Ok(None);
     }
     if kind == "text" {
         return Ok(Some(What::Prints(inside)));
     }
-    let mut words = kind.split_whitespace();
-    let known = words.next() == Some("sh");
-    ensure!(known, "nobody knows how to run a block of the kind {kind:?}");
+    ensure!(kind == "sh", "nobody knows how to run a block of the kind {kind:?}");
+    let words = run.unwrap_or_default().split_whitespace();
     let mut block = Block { script: inside, ..Block::default() };
     for word in words {
         match word {
@@ -141,7 +155,10 @@ fn block(kind: &str, inside: String) -> Result<Option<What>> {
             }
         }
     }
-    ensure!(!block.terminals.is_empty(), "in which terminal? Write ```sh terminal=1");
+    ensure!(
+        !block.terminals.is_empty(),
+        "in which terminal? Write <!-- run: terminal=1 --> before it"
+    );
     Ok(Some(What::Run(block)))
 }
 
@@ -167,7 +184,7 @@ mod tests {
 
     #[test]
     fn blocks_texts_and_keys_are_read_in_order() {
-        let page = "a\n```sh terminal=2,3 stays\nx\n```\n```text\ny\n```\n\
+        let page = "a\n<!-- run: terminal=2,3 stays -->\n```sh\nx\n```\n```text\ny\n```\n\
                     <!-- terminal=2: q, once it shows \"y\" -->\n```rust\nfn f() {}\n```\n";
         let steps = read(page).unwrap();
         let block = Block {
@@ -179,7 +196,7 @@ mod tests {
         let press = Press { terminal: 2, key: Key::Quit, once: Some("y".to_owned()) };
         let whats = [What::Run(block), What::Prints("y\n".to_owned()), What::Press(press)];
         assert_eq!(steps.iter().map(|step| step.what.clone()).collect::<Vec<_>>(), whats);
-        assert_eq!(steps.iter().map(|step| step.line).collect::<Vec<_>>(), [2, 5, 8]);
+        assert_eq!(steps.iter().map(|step| step.line).collect::<Vec<_>>(), [3, 6, 9]);
     }
 
     #[test]
@@ -188,12 +205,17 @@ mod tests {
             "```console\n$ x\n```\n",
             "```sh\nx\n```\n",
             "```\nx\n```\n",
-            "```sh terminal=1 later\nx\n```\n",
-            "```sh terminal=1\nx\n",
-            "- ```sh terminal=1\n",
-            "  ```sh terminal=1\n  x\n  ```\n",
+            "```sh terminal=1\nx\n```\n",
+            "<!-- run: terminal=1 later -->\n```sh\nx\n```\n",
+            "<!-- run: terminal=1 -->\n```sh\nx\n",
+            "<!-- run: terminal=1 -->\n\n```sh\nx\n```\n",
+            "<!-- run: terminal=1 -->\n```text\nx\n```\n",
+            "<!-- run: terminal=1 -->\nx\n",
+            "<!-- run: terminal=1 -->\n- ```sh\n",
+            "  ```sh\n  x\n  ```\n",
             "```text\nprinted by nobody\n```\n",
-            "```sh terminal=1 look\nx\n```\n```sh terminal=1\ny\n```\n",
+            "<!-- run: terminal=1 look -->\n```sh\nx\n```\n\
+             <!-- run: terminal=1 -->\n```sh\ny\n```\n",
             "<!-- terminal=1: F1 -->\n",
         ] {
             assert!(read(page).is_err(), "{page}");
