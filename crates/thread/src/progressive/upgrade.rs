@@ -118,6 +118,13 @@ impl RawUpgradeLock {
         debug_assert!(has_moved, "nobody seeks or writes here");
     }
 
+    /// A reader becomes an atomic, if nobody else reads.
+    #[inline]
+    #[must_use]
+    pub fn try_read_to_atomic(&self) -> bool {
+        self.0.try_read_to_atomic()
+    }
+
     /// As [`read_to_atomic`](Self::read_to_atomic), until `deadline`; if that passed first, it is
     /// still a reader.
     #[must_use]
@@ -183,6 +190,16 @@ impl<'a, T: ?Sized> Guard<'a, RawUpgradeLock, Read, T> {
     pub fn atomic(this: Self) -> AtomicGuard<'a, T> {
         Self::raw(&this).read_to_atomic();
         Self::moved(this)
+    }
+
+    /// R→A, if nobody else reads.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_read_to_atomic();
+        Self::moved_if(this, has_moved)
     }
 
     /// R→A, within `timeout`.
