@@ -83,6 +83,19 @@ fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
 }
 
 #[test]
+fn random_walks_over_all_transitions_of_the_progressive_locks_exclude_each_other_and_end() {
+    let output = run(&mut linked("plock_walk.c"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut walked: Vec<_> = text(&output.stdout).lines().map(str::to_owned).collect();
+    walked.sort_unstable();
+    let is_transition = |name: &String| {
+        name.starts_with("lockspan_plock") && !name.ends_with("_new") && !name.ends_with("_free")
+    };
+    let transitions: Vec<_> = declared().into_iter().filter(is_transition).collect();
+    assert_eq!(walked, transitions, "the tables of plock_walk.c are the header's");
+}
+
+#[test]
 fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
     for backend in ["rseq", "membarrier", "plain"] {
         run_well(linked("rlock.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
@@ -220,6 +233,8 @@ fn plock_p9_misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
         ("atomic_of_too_many", "atomic: the lock counts no more holders"),
         ("upgrade_read_of_too_many", "upgrade_read: the lock counts no more holders"),
         ("claim_read_of_too_many", "claim_read: the lock counts no more holders"),
+        ("claim_claim_of_too_many", "claim_claim: the lock counts no more holders"),
+        ("claim_atomic_of_too_many", "claim_atomic: the lock counts no more holders"),
         ("upgrade_atomic_done_of_read", "upgrade_atomic_done: nobody is in Atomic"),
         ("upgrade_free_of_read", "upgrade_free: the lock is held or waited for"),
         ("claim_join_done_of_read", "claim_join_done: nobody has joined"),
