@@ -2,7 +2,8 @@
 //! every one that waits may be taken back. It knows nothing of memory orderings or sleep.
 //!
 //! One step is one exchange on the word, or a look that finds a sign. Checked in each state: that
-//! A and R, C and R, C and A are never together and the exclusive joiner is alone; that a sign once
+//! A and R, C and R, C and A are never together and the exclusive joiner is alone; that the phase
+//! follows from the counts, and these from what the threads do; that a sign once
 //! seen stays until its thread acts; that a change by which a sign comes up is one after which
 //! those inside are called; that no thread comes in beside atomics that others inside wait for;
 //! that somebody can go on; and that the word is zero when nobody is there.
@@ -11,6 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::super::turnstile::{Meaning as _, Step};
 use super::word::{self, Claims};
+use super::{Holders, Phase};
 
 /// What a thread holds or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -142,6 +144,29 @@ fn check(state: &State) {
     let inside = holds.iter().filter(|hold| **hold != Hold::Nothing).count();
     assert!(!holds_some(Hold::Alone) || inside == 1, "not alone: {state:?}");
     assert!(inside > 0 || *word == 0, "the word is not zero at rest: {state:?}");
+    check_counts(state);
+}
+
+/// I2, and that every thread is in one count.
+fn check_counts(state: &State) {
+    let (word, holds) = state;
+    let count = |kinds: &[Hold]| holds.iter().filter(|hold| kinds.contains(hold)).count() as u32;
+    let Holders { phase, readers, joiners, atomics } = word::holders(*word);
+    let in_readers = [Hold::Read, Hold::JoinToRead, Hold::ClaimToRead, Hold::AtomicToRead];
+    let in_joiners =
+        [Hold::Join, Hold::Claim, Hold::OutToClaim, Hold::ReadToClaim, Hold::AtomicToClaim];
+    let in_atomics = [Hold::Atomic, Hold::OutToAtomic, Hold::JoinToAtomic, Hold::ClaimToAtomic];
+    assert_eq!(readers, count(&in_readers), "{state:?}");
+    assert_eq!(joiners, count(&in_joiners), "{state:?}");
+    assert_eq!(atomics, count(&in_atomics), "{state:?}");
+    let follows = match phase {
+        Phase::Open => joiners + atomics == 0,
+        Phase::Joining => readers > 0 && joiners + atomics > 0,
+        Phase::Claiming => joiners > 0,
+        Phase::Changing => atomics > 0,
+        Phase::Alone => readers + joiners + atomics == 0,
+    };
+    assert!(follows, "the phase does not follow from the counts: {state:?}");
 }
 
 /// Checks the step of thread `me` against all others that wait.
