@@ -176,7 +176,7 @@ mod word;
 pub use self::api::{ReadAsync, RwLockExt, WriteAsync};
 #[cfg(not(lockspan_loom))]
 pub use self::checked::{OnThisThread, RawCheckedRwLock};
-pub use self::policy::{Bounded, Policy, QUANTUM_MICROS, Strict};
+pub use self::policy::{Bounded, Policy, QUANTUM_MICROS, Strict, Together};
 pub use self::raw::RawRwLock;
 
 /// The fair read-write lock around its data, with the policy [`Bounded`].
