@@ -75,10 +75,11 @@
 //! | T11 | J alone → U, C, A, R | drop, [`AloneGuard::claim`], … | Release | T1, 10, 12, 15 |
 //! | T12 | U → A: waits for changing | [`ClaimLock::atomic`] | Acquire | T2, 5, 6, 7, 11 |
 //! | T13 | J → A: waits for changing | [`JoinGuard::atomic`] | as T6 | as T6 |
-//! | T14 | J → R, C → R: waits as T8 | [`JoinGuard::read`], [`ClaimGuard::refuge`] | Release, Acquire | T6 to 8 |
+//! | T14 | J → R, C → R: waits as T8 | [`JoinGuard::read`] | Release, Acquire | T6 to T8 |
 //! | T15 | U → C: open → joining, as T4 | [`ClaimLock::claim`] | Acquire | T2, 5, 7, 11 |
 //!
-//! R → C is T3 and T4 ([`ReadGuard::claim`]), A → C is T9 and T4 ([`AtomicGuard::claim`]).
+//! R → C is T3 and T4 ([`ReadGuard::claim`]), A → C is T9 and T4 ([`AtomicGuard::claim`]). T14 from
+//! Claim is [`ClaimGuard::refuge`].
 //!
 //! Every transition that can wait has a form that does not (`try_`), which makes its exchange only
 //! if the word then has the phase that it would wait for, and one with a limit (`_timeout`; `_until`
