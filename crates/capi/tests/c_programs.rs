@@ -83,6 +83,31 @@ fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
 }
 
 #[test]
+fn the_page_of_the_progressive_locks_has_every_transition_of_the_header() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/progressive.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, tables) = page.split_once("## All transitions").expect("the page has the tables");
+    // The longest prefix first: the others begin alike.
+    let locks = ["lockspan_plock_upgrade_", "lockspan_plock_claim_", "lockspan_plock_"];
+    for name in declared() {
+        let Some((lock, call)) =
+            locks.iter().find_map(|lock| Some((lock, name.strip_prefix(lock)?)))
+        else {
+            continue;
+        };
+        if matches!(call, "new" | "free") {
+            continue;
+        }
+        let heading = format!("`{lock}t`\n");
+        let (_, table) = tables.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
+        let table = table.split("\n#").next().unwrap();
+        let plain = call.trim_start_matches("try_").trim_start_matches("timed_");
+        let has = |call: &str| table.contains(&format!("`{call}`"));
+        assert!(has(call) || has(plain), "{name} is not in the page's table");
+    }
+}
+
+#[test]
 fn random_walks_over_all_transitions_of_the_progressive_locks_exclude_each_other_and_end() {
     let output = run(&mut linked("plock_walk.c"));
     assert!(output.status.success(), "{}", text(&output.stderr));
