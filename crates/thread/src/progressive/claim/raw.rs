@@ -13,9 +13,9 @@ use crate::sync::Ordering;
 
 /// [`ClaimLock`](super::ClaimLock) without data: the word and its transitions.
 ///
-/// A call whose name has two states or ends in `_done` needs a hold in the first state, and gives it
-/// up: `join_to_claim` needs a join hold and leaves a claim hold. A call without that hold makes the
-/// counts wrong; it is no danger to memory by itself.
+/// A call whose name has two states or ends in `_done` needs a hold in the first state, and gives
+/// it up: `join_to_claim` needs a join hold and leaves a claim hold. A call without that hold makes
+/// the counts wrong; it is no danger to memory by itself.
 ///
 /// Calls that may wait have three forms. `try_` calls never wait. `_until` calls stop at their
 /// deadline. Both return false if the caller still has what it had before the call; where a

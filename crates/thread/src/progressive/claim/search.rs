@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use super::super::line::Sign;
 use super::super::turnstile::{Meaning as _, Step};
 use super::word::{self, Claims};
 use super::{Holders, Phase};
@@ -43,7 +44,7 @@ type State = (u64, Vec<Hold>);
 type Back = fn(u64) -> Option<u64>;
 
 /// For a thread that waits inside: its sign, and where it comes to.
-fn ahead(hold: Hold) -> Option<(fn(u64) -> bool, Hold)> {
+fn ahead(hold: Hold) -> Option<(Sign, Hold)> {
     Some(match hold {
         Hold::OutToClaim | Hold::ReadToClaim | Hold::AtomicToClaim => {
             (word::is_claiming, Hold::Claim)
@@ -56,7 +57,7 @@ fn ahead(hold: Hold) -> Option<(fn(u64) -> bool, Hold)> {
     })
 }
 
-fn sign(hold: Hold) -> Option<fn(u64) -> bool> {
+fn sign(hold: Hold) -> Option<Sign> {
     ahead(hold).map(|(sign, _)| sign)
 }
 

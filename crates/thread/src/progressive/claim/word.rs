@@ -113,7 +113,7 @@ pub(super) fn atomic_back_out(word: u64) -> Option<u64> {
 #[inline]
 pub(super) fn claim(word: u64) -> Step {
     match read(word) {
-        Step::To(_) => Step::To(turned_over(word + JOINER | JOINING)),
+        Step::To(_) => Step::To(turned_over((word + JOINER) | JOINING)),
         step => step,
     }
 }
