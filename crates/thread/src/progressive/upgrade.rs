@@ -211,3 +211,26 @@ impl<'a, T: ?Sized> Guard<'a, RawUpgradeLock, Read, T> {
         Self::moved_if(this, has_moved)
     }
 }
+
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests {
+    use super::{Duration, ReadGuard, UpgradeLock};
+
+    #[test]
+    fn an_upgrade_that_does_not_succeed_gives_the_reader_back() {
+        let lock = UpgradeLock::new(());
+        let (one, two) = (lock.read(), lock.read());
+        let one = ReadGuard::try_atomic(one).unwrap_err();
+        let one = ReadGuard::atomic_timeout(one, Duration::from_millis(1)).unwrap_err();
+        assert!(lock.try_read().is_some(), "others may read again");
+        drop(two);
+        let atomic = ReadGuard::try_atomic(one).unwrap();
+        assert!(lock.try_read().is_none());
+        assert!(lock.read_timeout(Duration::from_millis(1)).is_none());
+        drop(atomic);
+        let read = lock.read_timeout(Duration::from_secs(60)).unwrap();
+        drop(ReadGuard::atomic_timeout(read, Duration::from_secs(60)).unwrap());
+        drop(ReadGuard::atomic(lock.read()));
+        assert!(lock.raw.is_idle());
+    }
+}

@@ -112,9 +112,14 @@ impl<T: ?Sized> Locked<RawClaimLock, T> {
 
     /// U→A: waits to change the data beside others that do, without a claim of its own.
     ///
-    /// For changes that go together with whatever claimants may have marked: a counter, an append.
-    /// It comes in beside atomics, unless one of them already waits to read or to claim again; from
+    /// For changes that go together with whatever claimants may have marked, as a counter's. It
+    /// comes in beside atomics, unless one of them already waits to read or to claim again; from
     /// then on it waits for the next atomic phase. While it waits for readers, no other comes in.
+    ///
+    /// It sees what was marked and changed before it came in. What it did itself before is not
+    /// ordered before the changes of atomics that are there already, as a claimant's marks are: to
+    /// show them something, a pointer to a new node for example, takes an atomic with `Release` and
+    /// `Acquire` of its own.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,5 +1,5 @@
 //! Models of the claim lock that ships: every pair of ways through it, and the seven cases in which
-//! the original goes wrong (`plock_p1` to `plock_p7` of `docs/failures.md`).
+//! the original goes wrong (`plock_p1` to `plock_p7` of `docs/failures.md`), and two of its own.
 
 use std::time::{Duration, Instant};
 
@@ -274,7 +274,7 @@ fn loom_claim_timed_steps_that_fail_leave_nothing() {
 }
 
 #[test]
-fn loom_claim_a_timed_atomic_from_outside_that_fails_leaves_nothing() {
+fn loom_claim_plock_p11_a_timed_atomic_from_outside_that_fails_leaves_nothing() {
     beside_all(&[OutToAtomicInTime]);
 }
 
@@ -285,7 +285,7 @@ fn loom_claim_a_timed_claim_that_fails_leaves_the_state_before() {
 }
 
 #[test]
-fn loom_claim_a_timed_next_round_that_fails_leaves_atomic_or_join() {
+fn loom_claim_plock_p13_a_timed_next_round_that_fails_leaves_atomic_or_join() {
     beside_all(&[OutToAtomic, AtomicToClaimInTime]);
     check(1, &[&[OutToAtomic, AtomicToClaimInTime], &[OutToAtomic, AtomicToRead], &[OutToAtomic]]);
 }

@@ -83,10 +83,10 @@
 //!
 //! Every transition that can wait has a form that does not (`try_`), which makes its exchange only
 //! if the word then has the phase that it would wait for, and one with a limit (`_timeout`, or
-//! `_until` in [`RawClaimLock`]). When the time is over, one more exchange takes the first back: it can do
-//! so exactly as long as the phase has not come, so the call ends either with the new state or with
-//! the old one, and no count is left of it. Two transitions have two steps, A → C and C → R; when
-//! their time is over after the first, the caller may be between them: [`Unfinished`].
+//! `_until` in [`RawClaimLock`]). When the time is over, one more exchange takes the first back: it
+//! can do so exactly as long as the phase has not come, so the call ends either with the new state
+//! or with the old one, and no count is left of it. Two transitions have two steps, A → C and
+//! C → R; when their time is over after the first, the caller may be between them: [`Unfinished`].
 //!
 //! # How to give up
 //!

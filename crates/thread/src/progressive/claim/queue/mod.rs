@@ -29,8 +29,7 @@
 //! |--------|----------------------------------------------------------------------------------|
 //! | Read   | looks: is there anything? iterates                                               |
 //! | Claim  | each marks the first item that nobody has marked, and goes past those marked     |
-//! | Atomic | each takes out what it has marked, moves the head past what is taken          |
-//! | Atomic | others push: they come straight from outside, since nobody marks the end        |
+//! | Atomic | each takes out what it has marked, moves the head past what is taken; others push |
 //! | Alone  | a thread that finds the lock idle pushes or pops without all that                |
 //!
 //! Nodes that the head has passed are put aside in the atomic phase. In the next claim phase, which
@@ -125,7 +124,10 @@ impl<T> Queue<T> {
     }
 
     fn push_beside_others(&self, node: *mut Node<T>) {
-        self.append(&self.list.atomic(), node);
+        // Not `ClaimLock::atomic`: the claim phase makes the node visible to all atomics.
+        let claim = self.list.claim();
+        claim.free_aside();
+        self.append(&ClaimGuard::atomic(claim), node);
     }
 
     fn append(&self, list: &List<T>, node: *mut Node<T>) {
