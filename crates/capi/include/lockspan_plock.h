@@ -41,8 +41,8 @@
  * What functions return
  *
  *   A function that returns int returns 0 when the caller has the new state.
- *   Any other value means that nothing has changed: who held the lock holds it
- *   as before, who did not does not.
+ *   Any other value but EINPROGRESS means that nothing has changed: a thread
+ *   that held the lock holds it as before, one that did not does not.
  *
  *   try_...    EBUSY if it would have to wait.
  *   timed_...  ETIMEDOUT if CLOCK_MONOTONIC shows *until, an absolute time,
@@ -50,6 +50,8 @@
  *              is, so a time in the past makes a try of it. EINVAL, without a
  *              look at the lock, if until is null or its nanoseconds are not in
  *              0 .. 999 999 999. EBUSY if it is refused, see below.
+ *              EINPROGRESS from the two functions that have two steps, if the
+ *              time came between them: see there for the state that it leaves.
  *
  * Rules
  *
@@ -65,8 +67,8 @@
  *    stricter than lt_rwlock_free of lockspan.h.)
  *  - A lock counts its holders. lockspan_plock_t and lockspan_plock_upgrade_t
  *    let at most 524 286 in to read, and a seeker that becomes a reader makes it
- *    524 287; readers and atomics together are at most 524 287, and so are the
- *    readers of lockspan_plock_claim_t. For one more, try_... returns EBUSY,
+ *    524 287; readers and atomics together are at most 524 287, and so are all
+ *    holders of lockspan_plock_claim_t. For one more, try_... returns EBUSY,
  *    timed_... waits for one to leave until its time, and a function that waits
  *    prints one line to standard error and aborts; one that stands in line
  *    already goes on waiting.
@@ -166,6 +168,7 @@ int lockspan_plock_try_read_to_seek(lockspan_plock_t *lock);
  * or waits to write: the two would wait for each other.
  */
 int lockspan_plock_read_to_atomic(lockspan_plock_t *lock);
+int lockspan_plock_try_read_to_atomic(lockspan_plock_t *lock);
 int lockspan_plock_timed_read_to_atomic(lockspan_plock_t *lock,
                                         const struct timespec *until);
 
@@ -185,6 +188,7 @@ void lockspan_plock_write_to_read(lockspan_plock_t *lock);
  * this call on no other comes in to Atomic.
  */
 void lockspan_plock_atomic_to_read(lockspan_plock_t *lock);
+int lockspan_plock_try_atomic_to_read(lockspan_plock_t *lock);
 int lockspan_plock_timed_atomic_to_read(lockspan_plock_t *lock,
                                         const struct timespec *until);
 
@@ -220,6 +224,7 @@ void lockspan_plock_upgrade_read_done(lockspan_plock_upgrade_t *lock);
  * the same. No reader comes in meanwhile.
  */
 void lockspan_plock_upgrade_read_to_atomic(lockspan_plock_upgrade_t *lock);
+int lockspan_plock_upgrade_try_read_to_atomic(lockspan_plock_upgrade_t *lock);
 int lockspan_plock_upgrade_timed_read_to_atomic(lockspan_plock_upgrade_t *lock,
                                                 const struct timespec *until);
 void lockspan_plock_upgrade_atomic_done(lockspan_plock_upgrade_t *lock);
@@ -230,15 +235,18 @@ void lockspan_plock_upgrade_atomic_done(lockspan_plock_upgrade_t *lock);
  *                      waits for          waits for
  *                       readers           claimants
  *     Read ----> Join ----------> Claim -----------> Atomic
- *     ^          ^                  |                 |  |
- *     |          |                  |                 |  |
- *     |          +--- for the next round -------------+  |
- *     |                             |                    |
- *     +---- gives up, stays inside -+                    |
- *     |                                                  |
- *     +------------ waits for other atomics -------------+
+ *     ^ ^        | ^ |              |                 ^ | |
+ *     | |        | | |              |                 | | |
+ *     | +--------+ | +----------- gives up -----------+ | |
+ *     | gives up   |                |                   | |
+ *     |            +------ for the next round ----------+ |
+ *     |                             |                     |
+ *     +---- gives up, stays inside -+                     |
+ *     |                                                   |
+ *     +------------- waits for other atomics -------------+
  *
- *     Alone ----> Read, Claim or Atomic, without waiting
+ *     Unlocked ----> Read, Claim, Atomic or Alone
+ *     Alone    ----> Read, Claim or Atomic, without waiting
  *
  *   state    beside it are              it may
  *   Read     readers, joiners           read
@@ -247,17 +255,22 @@ void lockspan_plock_upgrade_atomic_done(lockspan_plock_upgrade_t *lock);
  *            claimants or atomics
  *   Claim    others in Claim            mark by atomics what it will change,
  *                                       and see what others have marked
- *   Atomic   others in Atomic           change what it marked
+ *   Atomic   others in Atomic           change what it marked, or what goes
+ *                                       together with all that may be marked
  *   Alone    nobody                     read and write
  *
- * From the first that joins on no reader comes in. When all readers have left
- * or joined, all joiners claim; when all claimants have left or gone on, all
- * of those are in Atomic; when the last has left or gone on, others may read,
- * or the next round begins.
+ * From the first on that joins, or waits for Atomic, no reader comes in. When
+ * all readers have left or joined, all joiners claim; when all claimants have
+ * left or gone on, all of those are in Atomic; when the last has left or gone
+ * on, others may read, or the next round begins.
  *
- * Three ways to give up: join_done; claim_done, after taking back the marks;
- * and claim_to_read, which lets the others make their changes and then reads,
- * with the structure held all the time.
+ * To give up in Join: join_done; join_to_read for a thread that came from Read;
+ * join_to_atomic for one that came from Atomic. To give up in Claim, after
+ * taking back the marks: claim_done; or claim_to_read, which lets the others
+ * make their changes and then reads, with the structure held all the time.
+ *
+ * The note that this lock comes from calls three of the functions rtoc
+ * (read_to_claim), take_c (claim) and atoc (atomic_to_claim).
  * ------------------------------------------------------------------------- */
 
 /* The lock; a pointer to it is called its descriptor. */
@@ -275,6 +288,29 @@ int lockspan_plock_claim_timed_read(lockspan_plock_claim_t *lock,
                                     const struct timespec *until);
 void lockspan_plock_claim_read_done(lockspan_plock_claim_t *lock);
 
+/*
+ * To Claim: comes in as for Read, joins, and waits until every reader has left
+ * or joined.
+ */
+void lockspan_plock_claim_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_claim(lockspan_plock_claim_t *lock,
+                                     const struct timespec *until);
+/* Gives up; the caller has taken back its marks. */
+void lockspan_plock_claim_claim_done(lockspan_plock_claim_t *lock);
+
+/*
+ * To Atomic, without a claim: for changes that go together with those of any
+ * claimant. It comes in beside others in Atomic, unless one of them already
+ * waits to read or for the next round. Else it waits until every reader and
+ * every claimant has left or gone on.
+ */
+void lockspan_plock_claim_atomic(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_atomic(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_atomic(lockspan_plock_claim_t *lock,
+                                      const struct timespec *until);
+void lockspan_plock_claim_atomic_done(lockspan_plock_claim_t *lock);
+
 /* To Alone: waits until nobody is inside. */
 void lockspan_plock_claim_alone(lockspan_plock_claim_t *lock);
 int lockspan_plock_claim_try_alone(lockspan_plock_claim_t *lock);
@@ -284,6 +320,11 @@ void lockspan_plock_claim_alone_done(lockspan_plock_claim_t *lock);
 
 /* The reader joins those who will claim; it does not wait. */
 void lockspan_plock_claim_read_to_join(lockspan_plock_claim_t *lock);
+/* The reader joins, and goes to Claim. */
+void lockspan_plock_claim_read_to_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_read_to_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_read_to_claim(lockspan_plock_claim_t *lock,
+                                             const struct timespec *until);
 
 /*
  * The joiner goes to Claim: waits until every reader has left or joined, and,
@@ -295,29 +336,60 @@ int lockspan_plock_claim_timed_join_to_claim(lockspan_plock_claim_t *lock,
                                              const struct timespec *until);
 /* Gives up. */
 void lockspan_plock_claim_join_done(lockspan_plock_claim_t *lock);
+/*
+ * Gives up and reads. A thread that came from Read need not wait for that until
+ * the claim phase begins; then it waits for the others to make their changes.
+ */
+void lockspan_plock_claim_join_to_read(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_join_to_read(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_join_to_read(lockspan_plock_claim_t *lock,
+                                            const struct timespec *until);
+/*
+ * Gives up and goes to Atomic, without a claim. A thread that came from there
+ * need not wait while another is there; later it waits for the next time.
+ */
+void lockspan_plock_claim_join_to_atomic(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_join_to_atomic(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_join_to_atomic(lockspan_plock_claim_t *lock,
+                                              const struct timespec *until);
 
 /* The claimant goes to Atomic: waits until nobody claims any more. */
 void lockspan_plock_claim_claim_to_atomic(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_claim_to_atomic(lockspan_plock_claim_t *lock);
 int lockspan_plock_claim_timed_claim_to_atomic(lockspan_plock_claim_t *lock,
                                                const struct timespec *until);
-/* Gives up; the caller has taken back its marks. */
-void lockspan_plock_claim_claim_done(lockspan_plock_claim_t *lock);
 /*
  * Gives up and stays inside: waits until the other claimants have made their
  * changes, and reads again. Nothing else happens to the structure meanwhile.
+ * EINPROGRESS: it is in Atomic, since nobody claims any more but others still
+ * change; it may go on with atomic_to_read, or end the hold.
  */
 void lockspan_plock_claim_claim_to_read(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_claim_to_read(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_claim_to_read(lockspan_plock_claim_t *lock,
+                                             const struct timespec *until);
 
-/* Ends the hold in Atomic. */
-void lockspan_plock_claim_atomic_done(lockspan_plock_claim_t *lock);
 /* Back to Read: waits until every other atomic has left or gone on. */
 void lockspan_plock_claim_atomic_to_read(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_atomic_to_read(lockspan_plock_claim_t *lock);
 int lockspan_plock_claim_timed_atomic_to_read(lockspan_plock_claim_t *lock,
                                               const struct timespec *until);
 /* Joins again, for the next round; it does not wait. */
 void lockspan_plock_claim_atomic_to_join(lockspan_plock_claim_t *lock);
+/*
+ * Joins again, and goes to Claim for the next round. EINPROGRESS: it is in
+ * Join, since others that were in Atomic already read, and nobody can be in
+ * Atomic beside them; it may go on with join_to_claim, or give up.
+ */
+void lockspan_plock_claim_atomic_to_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_try_atomic_to_claim(lockspan_plock_claim_t *lock);
+int lockspan_plock_claim_timed_atomic_to_claim(lockspan_plock_claim_t *lock,
+                                               const struct timespec *until);
 
-/* From Alone, without waiting. In Claim and in Atomic it is still alone. */
+/*
+ * From Alone, without waiting. In Claim it is still alone; in Atomic others may
+ * come in beside it, by lockspan_plock_claim_atomic.
+ */
 void lockspan_plock_claim_alone_to_read(lockspan_plock_claim_t *lock);
 void lockspan_plock_claim_alone_to_claim(lockspan_plock_claim_t *lock);
 void lockspan_plock_claim_alone_to_atomic(lockspan_plock_claim_t *lock);

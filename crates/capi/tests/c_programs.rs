@@ -83,6 +83,44 @@ fn threads_on_all_ways_through_the_progressive_locks_exclude_each_other() {
 }
 
 #[test]
+fn the_page_of_the_progressive_locks_has_every_transition_of_the_header() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/progressive.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (_, tables) = page.split_once("## All transitions").expect("the page has the tables");
+    // The longest prefix first: the others begin alike.
+    let locks = ["lockspan_plock_upgrade_", "lockspan_plock_claim_", "lockspan_plock_"];
+    for name in declared() {
+        let Some((lock, call)) =
+            locks.iter().find_map(|lock| Some((lock, name.strip_prefix(lock)?)))
+        else {
+            continue;
+        };
+        if matches!(call, "new" | "free") {
+            continue;
+        }
+        let heading = format!("`{lock}t`\n");
+        let (_, table) = tables.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
+        let table = table.split("\n#").next().unwrap();
+        let plain = call.trim_start_matches("try_").trim_start_matches("timed_");
+        let has = |call: &str| table.contains(&format!("`{call}`"));
+        assert!(has(call) || has(plain), "{name} is not in the page's table");
+    }
+}
+
+#[test]
+fn random_walks_over_all_transitions_of_the_progressive_locks_exclude_each_other_and_end() {
+    let output = run(&mut linked("plock_walk.c"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let mut walked: Vec<_> = text(&output.stdout).lines().map(str::to_owned).collect();
+    walked.sort_unstable();
+    let is_transition = |name: &String| {
+        name.starts_with("lockspan_plock") && !name.ends_with("_new") && !name.ends_with("_free")
+    };
+    let transitions: Vec<_> = declared().into_iter().filter(is_transition).collect();
+    assert_eq!(walked, transitions, "the tables of plock_walk.c are the header's");
+}
+
+#[test]
 fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
     for backend in ["rseq", "membarrier", "plain"] {
         run_well(linked("rlock.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
@@ -220,6 +258,8 @@ fn plock_p9_misuse_of_a_progressive_lock_is_one_line_and_an_abort() {
         ("atomic_of_too_many", "atomic: the lock counts no more holders"),
         ("upgrade_read_of_too_many", "upgrade_read: the lock counts no more holders"),
         ("claim_read_of_too_many", "claim_read: the lock counts no more holders"),
+        ("claim_claim_of_too_many", "claim_claim: the lock counts no more holders"),
+        ("claim_atomic_of_too_many", "claim_atomic: the lock counts no more holders"),
         ("upgrade_atomic_done_of_read", "upgrade_atomic_done: nobody is in Atomic"),
         ("upgrade_free_of_read", "upgrade_free: the lock is held or waited for"),
         ("claim_join_done_of_read", "claim_join_done: nobody has joined"),

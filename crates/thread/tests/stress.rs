@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use lockspan_thread::fair::{
     Bounded, Policy, PolicyRwLock, RwLockExt, RwLockUpgradableReadGuard, RwLockWriteGuard, Strict,
+    Together,
 };
 
 const THREADS: u64 = 16;
@@ -155,6 +156,11 @@ fn everything_at_once_while_others_pass() {
 #[test]
 fn everything_at_once_with_a_bound_that_is_always_over() {
     stress::<Bounded<0>>();
+}
+
+#[test]
+fn everything_at_once_while_readers_go_in_together() {
+    stress::<Together>();
 }
 
 #[test]

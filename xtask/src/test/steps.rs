@@ -315,6 +315,7 @@ fn bench_smoke(workspace: &Workspace) -> Result<Done> {
         .run()?;
     preload::compare(workspace, true)?;
     Cmd::new("cargo run -p lockspan-benches --bin protocol -- --smoke").run()?;
+    Cmd::new("cargo run -p lockspan-benches --bin gathered -- --smoke").run()?;
     Cmd::new("cargo run -p lockspan-benches --bin progressive -- --smoke").run()?;
     Cmd::new("cargo run -p lockspan-benches --bin revocable -- --smoke").run()?;
     Cmd::new("cargo run -p lockspan-benches --bin service -- --smoke").run()?;

@@ -40,6 +40,7 @@ calls! { RawLock:
     void  lockspan_plock_read_done            = read_done             from READ;
     busy  lockspan_plock_try_read_to_seek     = try_read_to_seek      from READ;
     busy  lockspan_plock_read_to_atomic       = read_to_atomic        from READ;
+    busy  lockspan_plock_try_read_to_atomic   = try_read_to_atomic    from READ;
     timed lockspan_plock_timed_read_to_atomic = read_to_atomic_until  from READ;
 
     enter lockspan_plock_seek                 = seek_unless_full;
@@ -63,5 +64,6 @@ calls! { RawLock:
     timed lockspan_plock_timed_atomic         = atomic_until;
     void  lockspan_plock_atomic_done          = atomic_done           from ATOMIC;
     void  lockspan_plock_atomic_to_read       = atomic_to_read        from ATOMIC;
+    busy  lockspan_plock_try_atomic_to_read   = try_atomic_to_read    from ATOMIC;
     timed lockspan_plock_timed_atomic_to_read = atomic_to_read_until  from ATOMIC;
 }

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use libc::{EBUSY, EINVAL, ETIMEDOUT, c_int, timespec};
+use libc::{EBUSY, EINPROGRESS, EINVAL, ETIMEDOUT, c_int, timespec};
 use lockspan_thread::progressive::base::RawLock;
-use lockspan_thread::progressive::claim::RawClaimLock;
+use lockspan_thread::progressive::claim::{RawClaimLock, Unfinished};
 use lockspan_thread::progressive::upgrade::RawUpgradeLock;
 use lockspan_thread::progressive::{base, claim};
 
@@ -93,6 +93,24 @@ pub(super) unsafe fn within(until: *const timespec, call: impl FnOnce(Instant) -
     }
 }
 
+/// As [`within`] for a call of two steps: `EINPROGRESS` if its time was over between them.
+///
+/// # Safety
+///
+/// `until` is null or points to a `timespec`.
+pub(super) unsafe fn steps_within(
+    until: *const timespec,
+    call: impl FnOnce(Instant) -> Result<(), Unfinished>,
+) -> c_int {
+    // SAFETY: the same contract.
+    let Some(deadline) = (unsafe { time::instant(until) }) else { return EINVAL };
+    match call(deadline) {
+        Ok(()) => 0,
+        Err(Unfinished::Back(())) => ETIMEDOUT,
+        Err(Unfinished::HalfWay(())) => EINPROGRESS,
+    }
+}
+
 /// Makes the functions of a table; each line is `kind name = method from STATE;`.
 ///
 /// | kind    | the function returns | the method returns |
@@ -101,6 +119,7 @@ pub(super) unsafe fn within(until: *const timespec, call: impl FnOnce(Instant) -
 /// | `enter` | nothing              | false if the lock counts no more holders: misuse |
 /// | `busy`  | 0 or `EBUSY`         | whether it is done |
 /// | `timed` | see [`within`]       | whether it is done |
+/// | `steps` | see [`steps_within`] | where it ended     |
 ///
 /// `new` and `free` have a name only.
 macro_rules! calls {
@@ -161,6 +180,12 @@ macro_rules! calls {
         }
     };
     (@timed $lock:ty, $name:ident, $method:ident $(, $hold:ident)?) => {
+        $crate::plock::calls::calls! { @until within, $lock, $name, $method $(, $hold)? }
+    };
+    (@steps $lock:ty, $name:ident, $method:ident, $hold:ident) => {
+        $crate::plock::calls::calls! { @until steps_within, $lock, $name, $method, $hold }
+    };
+    (@until $within:ident, $lock:ty, $name:ident, $method:ident $(, $hold:ident)?) => {
         /// # Safety
         ///
         /// `lock` is null or a valid descriptor, `until` null or a pointer to a `timespec`.
@@ -176,7 +201,7 @@ macro_rules! calls {
                 lock.$method(deadline)
             };
             // SAFETY: the same contract.
-            unsafe { $crate::plock::calls::within(until, call) }
+            unsafe { $crate::plock::calls::$within(until, call) }
         }
     };
 }

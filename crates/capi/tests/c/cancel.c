@@ -208,6 +208,10 @@ WAITS(claim, claim_read, claim_read_done)
 WAITS(claim, claim_alone, claim_alone_done)
 TIMED(claim, claim_timed_read, claim_read_done)
 TIMED(claim, claim_timed_alone, claim_alone_done)
+WAITS(claim, claim_claim, claim_claim_done)
+WAITS(claim, claim_atomic, claim_atomic_done)
+TIMED(claim, claim_timed_claim, claim_claim_done)
+TIMED(claim, claim_timed_atomic, claim_atomic_done)
 
 /* These wait inside, for others to move on. */
 #define MOVES(lock, first, next, done) \
@@ -239,6 +243,13 @@ MOVES_TIMED(base, atomic, timed_atomic_to_read, atomic_done, read_done)
 MOVES(upgrade, upgrade_read, upgrade_read_to_atomic, upgrade_atomic_done)
 MOVES_TIMED(upgrade, upgrade_read, upgrade_timed_read_to_atomic, upgrade_read_done,
             upgrade_atomic_done)
+
+MOVES(claim, claim_read, claim_read_to_claim, claim_claim_done)
+MOVES_TIMED(claim, claim_read, claim_timed_read_to_claim, claim_read_done, claim_claim_done)
+MOVES(claim, claim_atomic, claim_atomic_to_read, claim_read_done)
+MOVES_TIMED(claim, claim_atomic, claim_timed_atomic_to_read, claim_atomic_done, claim_read_done)
+MOVES(claim, claim_atomic, claim_atomic_to_claim, claim_claim_done)
+MOVES_TIMED(claim, claim_atomic, claim_timed_atomic_to_claim, claim_atomic_done, claim_claim_done)
 
 static void into_join(void) {
     lockspan_plock_claim_read(claim);
@@ -293,6 +304,10 @@ static void claim_read_done(void) {
     lockspan_plock_claim_read_done(claim);
 }
 
+static void claim_atomic_done(void) {
+    lockspan_plock_claim_atomic_done(claim);
+}
+
 /* All that does not wait. */
 static void base_alone(void) {
     lockspan_plock_t *lock = lockspan_plock_new();
@@ -309,6 +324,8 @@ static void base_alone(void) {
     lockspan_plock_write_to_read(lock);
     CHECK(lockspan_plock_timed_read_to_atomic(lock, &never), 0);
     CHECK(lockspan_plock_timed_atomic_to_read(lock, &never), 0);
+    CHECK(lockspan_plock_try_read_to_atomic(lock), 0);
+    CHECK(lockspan_plock_try_atomic_to_read(lock), 0);
     lockspan_plock_read_done(lock);
     lockspan_plock_seek(lock);
     lockspan_plock_seek_to_read(lock);
@@ -320,6 +337,9 @@ static void upgrade_alone(void) {
     lockspan_plock_upgrade_t *lock = lockspan_plock_upgrade_new();
     CHECK(lockspan_plock_upgrade_try_read(lock), 0);
     lockspan_plock_upgrade_read_to_atomic(lock);
+    lockspan_plock_upgrade_atomic_done(lock);
+    lockspan_plock_upgrade_read(lock);
+    CHECK(lockspan_plock_upgrade_try_read_to_atomic(lock), 0);
     lockspan_plock_upgrade_atomic_done(lock);
     lockspan_plock_upgrade_free(lock);
 }
@@ -354,6 +374,33 @@ static void claim_by_itself(void) {
     lockspan_plock_claim_alone(lock);
     lockspan_plock_claim_alone_to_atomic(lock);
     lockspan_plock_claim_atomic_done(lock);
+
+    CHECK(lockspan_plock_claim_try_claim(lock), 0);
+    CHECK(lockspan_plock_claim_try_claim_to_atomic(lock), 0);
+    CHECK(lockspan_plock_claim_try_atomic(lock), 0);
+    lockspan_plock_claim_atomic_to_join(lock);
+    CHECK(lockspan_plock_claim_try_join_to_atomic(lock), 0);
+    lockspan_plock_claim_atomic_to_join(lock);
+    lockspan_plock_claim_join_to_atomic(lock);
+    lockspan_plock_claim_atomic_to_join(lock);
+    CHECK(lockspan_plock_claim_timed_join_to_atomic(lock, &never), 0);
+    lockspan_plock_claim_atomic_done(lock);
+    CHECK(lockspan_plock_claim_try_atomic_to_claim(lock), 0);
+    CHECK(lockspan_plock_claim_try_claim_to_read(lock), 0);
+    CHECK(lockspan_plock_claim_try_read_to_claim(lock), 0);
+    CHECK(lockspan_plock_claim_timed_claim_to_read(lock, &never), 0);
+    CHECK(lockspan_plock_claim_try_read(lock), 0);
+    lockspan_plock_claim_read_to_join(lock);
+    CHECK(lockspan_plock_claim_try_join_to_read(lock), 0);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_join_to_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    CHECK(lockspan_plock_claim_timed_join_to_read(lock, &never), 0);
+    lockspan_plock_claim_read_done(lock);
+    lockspan_plock_claim_read_done(lock);
+    CHECK(lockspan_plock_claim_try_atomic(lock), 0);
+    CHECK(lockspan_plock_claim_try_atomic_to_read(lock), 0);
+    lockspan_plock_claim_read_done(lock);
     lockspan_plock_claim_free(lock);
 }
 
@@ -413,23 +460,46 @@ static void progressive(void) {
     FREELY(upgrade_timed_read_to_atomic_is_late);
     lockspan_plock_upgrade_read_done(upgrade);
 
-    void (*claiming[])(void) = {claim_read_waits, claim_alone_waits, claim_timed_read_waits,
-                                claim_timed_alone_waits};
-    for (int i = 0; i < 4; i++) {
+    void (*claiming[])(void) = {claim_read_waits,        claim_alone_waits,
+                                claim_claim_waits,       claim_atomic_waits,
+                                claim_timed_read_waits,  claim_timed_alone_waits,
+                                claim_timed_claim_waits, claim_timed_atomic_waits};
+    for (int i = 0; i < 8; i++) {
         lockspan_plock_claim_alone(claim);
         ONCE_OPEN(claiming[i], claim_alone_done);
     }
     lockspan_plock_claim_alone(claim);
     FREELY(claim_timed_read_is_late);
     FREELY(claim_timed_alone_is_late);
+    FREELY(claim_timed_claim_is_late);
+    FREELY(claim_timed_atomic_is_late);
     lockspan_plock_claim_alone_done(claim);
-    lockspan_plock_claim_read(claim);
-    ONCE_OPEN(claim_join_to_claim_waits, claim_read_done);
-    lockspan_plock_claim_read(claim);
-    ONCE_OPEN(claim_timed_join_to_claim_waits, claim_read_done);
+
+    void (*beside_one_that_reads[])(void) = {
+        claim_join_to_claim_waits, claim_timed_join_to_claim_waits, claim_read_to_claim_waits,
+        claim_timed_read_to_claim_waits, claim_claim_waits, claim_atomic_waits};
+    for (int i = 0; i < 6; i++) {
+        lockspan_plock_claim_read(claim);
+        ONCE_OPEN(beside_one_that_reads[i], claim_read_done);
+    }
     lockspan_plock_claim_read(claim);
     FREELY(claim_timed_join_to_claim_is_late);
+    FREELY(claim_timed_read_to_claim_is_late);
+    FREELY(claim_timed_claim_is_late);
+    FREELY(claim_timed_atomic_is_late);
     lockspan_plock_claim_read_done(claim);
+
+    void (*beside_an_atomic[])(void) = {
+        claim_atomic_to_read_waits, claim_timed_atomic_to_read_waits, claim_atomic_to_claim_waits,
+        claim_timed_atomic_to_claim_waits};
+    for (int i = 0; i < 4; i++) {
+        lockspan_plock_claim_atomic(claim);
+        ONCE_OPEN(beside_an_atomic[i], claim_atomic_done);
+    }
+    lockspan_plock_claim_atomic(claim);
+    FREELY(claim_timed_atomic_to_read_is_late);
+    FREELY(claim_timed_atomic_to_claim_is_late);
+    lockspan_plock_claim_atomic_done(claim);
 }
 
 /* Revocable locks. The first call of the process finds out what the kernel can do. */

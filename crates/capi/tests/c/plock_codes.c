@@ -104,6 +104,7 @@ static void go_on(lockspan_plock_t *lock) {
     lockspan_plock_read(lock);
     CHECK(lockspan_plock_try_read_to_seek(lock), EBUSY);
     CHECK(lockspan_plock_read_to_atomic(lock), EBUSY);
+    CHECK(lockspan_plock_try_read_to_atomic(lock), EBUSY);
     CHECK(lockspan_plock_timed_read_to_atomic(lock, &never), EBUSY);
     NO_TIME(lockspan_plock_timed_read_to_atomic);
     CHECK(lockspan_plock_try_seek_to_write(lock), EBUSY);
@@ -128,9 +129,14 @@ static void go_on(lockspan_plock_t *lock) {
 
     /* A second reader is in the way of the first. */
     lockspan_plock_read(lock);
+    CHECK(lockspan_plock_try_read_to_atomic(lock), EBUSY);
     LATE(lockspan_plock_timed_read_to_atomic);
     IN_READ;
     lockspan_plock_read_done(lock);
+    CHECK(lockspan_plock_try_read_to_atomic(lock), 0);
+    IN_ATOMIC;
+    CHECK(lockspan_plock_try_atomic_to_read(lock), 0);
+    IN_READ;
     IN_TIME(lockspan_plock_timed_read_to_atomic, lockspan_plock_atomic_to_read);
     IN_ATOMIC;
     lockspan_plock_atomic_to_read(lock);
@@ -139,6 +145,7 @@ static void go_on(lockspan_plock_t *lock) {
 
     /* A second atomic is in the way of the first. */
     lockspan_plock_atomic(lock);
+    CHECK(lockspan_plock_try_atomic_to_read(lock), EBUSY);
     LATE(lockspan_plock_timed_atomic_to_read);
     IN_ATOMIC;
     lockspan_plock_atomic_done(lock);
@@ -152,8 +159,12 @@ static void go_on(lockspan_plock_t *lock) {
 static void upgrade(lockspan_plock_upgrade_t *lock) {
     CHECK(lockspan_plock_upgrade_try_read(lock), 0);
     lockspan_plock_upgrade_read(lock);
+    CHECK(lockspan_plock_upgrade_try_read_to_atomic(lock), EBUSY);
     LATE(lockspan_plock_upgrade_timed_read_to_atomic);
     lockspan_plock_upgrade_read_done(lock);
+    CHECK(lockspan_plock_upgrade_try_read_to_atomic(lock), 0);
+    lockspan_plock_upgrade_atomic_done(lock);
+    lockspan_plock_upgrade_read(lock);
     lockspan_plock_upgrade_read_to_atomic(lock);
     CHECK(lockspan_plock_upgrade_try_read(lock), EBUSY);
     LATE(lockspan_plock_upgrade_timed_read);
@@ -237,6 +248,96 @@ static void claim(lockspan_plock_claim_t *lock) {
     CLAIM_ADMITS(OK, OK);
 }
 
+/* Who gets in beside the holders: to read, to claim, to change, alone. */
+#define COMES_IN(to_read, to_claim, to_atomic, to_alone) \
+    do { \
+        CLAIM_ADMITS(to_read, to_alone); \
+        ADMITS(claim_claim, to_claim); \
+        ADMITS(claim_atomic, to_atomic); \
+    } while (0)
+#define lockspan_plock_try_claim_claim lockspan_plock_claim_try_claim
+#define lockspan_plock_try_claim_atomic lockspan_plock_claim_try_atomic
+
+/* From outside to Claim and to Atomic, and what does not wait. */
+static void claim_from_outside(lockspan_plock_claim_t *lock) {
+    COMES_IN(OK, OK, OK, OK);
+    lockspan_plock_claim_claim(lock);
+    COMES_IN(BUSY, BUSY, BUSY, BUSY);
+    LATE(lockspan_plock_claim_timed_claim);
+    LATE(lockspan_plock_claim_timed_atomic);
+    CHECK(lockspan_plock_claim_try_claim_to_read(lock), 0);
+    COMES_IN(OK, BUSY, BUSY, BUSY);
+    LATE(lockspan_plock_claim_timed_claim);
+    LATE(lockspan_plock_claim_timed_atomic);
+    COMES_IN(OK, BUSY, BUSY, BUSY);
+    CHECK(lockspan_plock_claim_try_read_to_claim(lock), 0);
+    CHECK(lockspan_plock_claim_try_claim_to_atomic(lock), 0);
+    COMES_IN(BUSY, BUSY, OK, BUSY);
+    CHECK(lockspan_plock_claim_try_atomic_to_claim(lock), 0);
+    lockspan_plock_claim_claim_to_read(lock);
+    lockspan_plock_claim_read_to_claim(lock);
+    lockspan_plock_claim_claim_to_atomic(lock);
+    CHECK(lockspan_plock_claim_try_atomic_to_read(lock), 0);
+    lockspan_plock_claim_read_done(lock);
+    IN_TIME(lockspan_plock_claim_timed_claim, lockspan_plock_claim_claim_done);
+    lockspan_plock_claim_claim_done(lock);
+    IN_TIME(lockspan_plock_claim_timed_atomic, lockspan_plock_claim_atomic_done);
+    lockspan_plock_claim_atomic_to_claim(lock);
+    NO_TIME(lockspan_plock_claim_timed_claim_to_read);
+    CHECK(lockspan_plock_claim_timed_claim_to_read(lock, &past), 0);
+    NO_TIME(lockspan_plock_claim_timed_read_to_claim);
+    CHECK(lockspan_plock_claim_timed_read_to_claim(lock, &past), 0);
+    lockspan_plock_claim_claim_done(lock);
+    COMES_IN(OK, OK, OK, OK);
+}
+
+/* A joiner gives up, to where it came from. */
+static void give_up(lockspan_plock_claim_t *lock) {
+    /* Beside a reader. */
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read(lock);
+    CHECK(lockspan_plock_claim_try_read_to_claim(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_read_to_claim);
+    COMES_IN(OK, BUSY, BUSY, BUSY);
+    lockspan_plock_claim_read_to_join(lock);
+    COMES_IN(BUSY, BUSY, BUSY, BUSY);
+    CHECK(lockspan_plock_claim_try_join_to_atomic(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_join_to_atomic);
+    CHECK(lockspan_plock_claim_try_join_to_read(lock), 0);
+    COMES_IN(OK, BUSY, BUSY, BUSY);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_join_to_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    NO_TIME(lockspan_plock_claim_timed_join_to_read);
+    CHECK(lockspan_plock_claim_timed_join_to_read(lock, &past), 0);
+    lockspan_plock_claim_read_done(lock);
+    lockspan_plock_claim_read_done(lock);
+
+    /* Beside an atomic. */
+    lockspan_plock_claim_atomic(lock);
+    lockspan_plock_claim_atomic(lock);
+    CHECK(lockspan_plock_claim_try_atomic_to_read(lock), EBUSY);
+    CHECK(lockspan_plock_claim_try_atomic_to_claim(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_atomic_to_claim);
+    COMES_IN(BUSY, BUSY, OK, BUSY);
+    lockspan_plock_claim_atomic_to_join(lock);
+    COMES_IN(BUSY, BUSY, BUSY, BUSY);
+    CHECK(lockspan_plock_claim_try_join_to_read(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_join_to_read);
+    CHECK(lockspan_plock_claim_try_join_to_atomic(lock), 0);
+    COMES_IN(BUSY, BUSY, OK, BUSY);
+    lockspan_plock_claim_atomic_to_join(lock);
+    lockspan_plock_claim_join_to_atomic(lock);
+    lockspan_plock_claim_atomic_to_join(lock);
+    NO_TIME(lockspan_plock_claim_timed_join_to_atomic);
+    CHECK(lockspan_plock_claim_timed_join_to_atomic(lock, &past), 0);
+    lockspan_plock_claim_atomic_done(lock);
+    NO_TIME(lockspan_plock_claim_timed_atomic_to_claim);
+    CHECK(lockspan_plock_claim_timed_atomic_to_claim(lock, &past), 0);
+    lockspan_plock_claim_claim_done(lock);
+    COMES_IN(OK, OK, OK, OK);
+}
+
 static void *claim_on_its_own(void *at) {
     lockspan_plock_claim_t *lock = at;
     lockspan_plock_claim_join_to_claim(lock);
@@ -244,24 +345,53 @@ static void *claim_on_its_own(void *at) {
     return NULL;
 }
 
-/* An atomic that has the other's in its way, which takes a second thread to bring about. */
+static void *read_on_its_own(void *at) {
+    lockspan_plock_claim_atomic_to_read(at);
+    return NULL;
+}
+
+/* An atomic that has another in its way, which takes a second thread to bring about. */
 static void claim_beside_another(lockspan_plock_claim_t *lock) {
     pthread_t thread;
+    struct timespec soon;
     lockspan_plock_claim_read(lock);
     lockspan_plock_claim_read(lock);
     lockspan_plock_claim_read_to_join(lock);
     lockspan_plock_claim_read_to_join(lock);
+    CHECK(lockspan_plock_claim_try_claim_to_atomic(lock), EBUSY);
+    CHECK(lockspan_plock_claim_try_claim_to_read(lock), EBUSY);
+    LATE(lockspan_plock_claim_timed_claim_to_read);
     CHECK(pthread_create(&thread, NULL, claim_on_its_own, lock), 0);
     lockspan_plock_claim_join_to_claim(lock);
-    lockspan_plock_claim_claim_to_atomic(lock);
+    /* Whether the other still claims or changes already, it is in the way. */
+    soon = in_millis(5);
+    switch (lockspan_plock_claim_timed_claim_to_read(lock, &soon)) {
+    case ETIMEDOUT: lockspan_plock_claim_claim_to_atomic(lock); break;
+    case EINPROGRESS: break;
+    default: CHECK("read beside an atomic" == NULL, 1);
+    }
     CHECK(pthread_join(thread, NULL), 0);
+    COMES_IN(BUSY, BUSY, OK, BUSY);
     LATE(lockspan_plock_claim_timed_atomic_to_read);
     lockspan_plock_claim_atomic_to_join(lock);
     CHECK(lockspan_plock_claim_try_join_to_claim(lock), EBUSY);
     lockspan_plock_claim_atomic_done(lock);
     CHECK(lockspan_plock_claim_try_join_to_claim(lock), 0);
     lockspan_plock_claim_claim_done(lock);
-    CLAIM_ADMITS(OK, OK);
+
+    /* The next round, while another reads again: the time is over half-way. */
+    lockspan_plock_claim_atomic(lock);
+    lockspan_plock_claim_atomic(lock);
+    CHECK(pthread_create(&thread, NULL, read_on_its_own, lock), 0);
+    while (lockspan_plock_claim_try_atomic(lock) == 0)
+        lockspan_plock_claim_atomic_done(lock);
+    CHECK(lockspan_plock_claim_timed_atomic_to_claim(lock, &past), EINPROGRESS);
+    CHECK(pthread_join(thread, NULL), 0);
+    CHECK(lockspan_plock_claim_try_join_to_atomic(lock), EBUSY);
+    lockspan_plock_claim_read_done(lock);
+    CHECK(lockspan_plock_claim_try_join_to_claim(lock), 0);
+    lockspan_plock_claim_claim_done(lock);
+    COMES_IN(OK, OK, OK, OK);
 }
 
 static void *read_whenever(void *at) {
@@ -291,6 +421,8 @@ int main(void) {
     a_far_time(base);
     upgrade(up);
     claim(many);
+    claim_from_outside(many);
+    give_up(many);
     claim_beside_another(many);
     lockspan_plock_free(base);
     lockspan_plock_upgrade_free(up);

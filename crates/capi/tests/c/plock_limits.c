@@ -41,7 +41,13 @@ int main(void) {
     lockspan_plock_claim_t *many = lockspan_plock_claim_new();
     CHECK(COUNT(lockspan_plock_claim_try_read(many)), 524287);
     CHECK(lockspan_plock_claim_timed_read(many, &over), ETIMEDOUT);
+    CHECK(lockspan_plock_claim_try_claim(many), EBUSY);
+    CHECK(lockspan_plock_claim_timed_atomic(many, &over), ETIMEDOUT);
     TIMES(524287, lockspan_plock_claim_read_done(many));
+
+    CHECK(COUNT(lockspan_plock_claim_try_atomic(many)), 524287);
+    CHECK(lockspan_plock_claim_timed_atomic(many, &over), ETIMEDOUT);
+    TIMES(524287, lockspan_plock_claim_atomic_done(many));
     lockspan_plock_claim_free(many);
     return 0;
 }

@@ -88,6 +88,9 @@ int main(int argc, char **argv) {
     CASE("atomic_of_too_many", for (;;) lockspan_plock_atomic(base))
     CASE("upgrade_read_of_too_many", for (;;) lockspan_plock_upgrade_read(up))
     CASE("claim_read_of_too_many", for (;;) lockspan_plock_claim_read(many))
+    CASE("claim_claim_of_too_many", while (lockspan_plock_claim_try_read(many) == 0) {}
+         lockspan_plock_claim_claim(many))
+    CASE("claim_atomic_of_too_many", for (;;) lockspan_plock_claim_atomic(many))
 
     CASE("upgrade_atomic_done_of_read", lockspan_plock_upgrade_read(up);
          lockspan_plock_upgrade_atomic_done(up))

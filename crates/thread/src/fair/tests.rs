@@ -104,6 +104,76 @@ fn nothing_is_lost_on_many_threads_in_strict_order() {
 }
 
 #[test]
+fn nothing_is_lost_on_many_threads_that_go_in_together() {
+    counts_up_on_many_threads::<Together>();
+}
+
+/// Time stands still, so nobody reaches the bound, and readers come in by two.
+struct ByTwo;
+
+impl Policy for ByTwo {
+    const PASSING: bool = true;
+
+    fn now() -> u64 {
+        0
+    }
+
+    fn quantum() -> u64 {
+        1
+    }
+
+    fn bound() -> u64 {
+        2
+    }
+
+    fn duration(_ticks: u64) -> Duration {
+        Duration::ZERO
+    }
+
+    fn crowd() -> usize {
+        2
+    }
+}
+
+/// Five readers and a writer gather behind a writer, which then hands the lock over: how many of
+/// the readers are let in, and whether the writer is.
+fn let_in_after_a_writer<P: Policy>() -> (usize, bool) {
+    let lock = PolicyRwLock::<_, P>::new(0);
+    let (bell, last) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+    let holder = lock.write();
+    let mut writer = Box::pin(lock.write_async());
+    let mut readers: Vec<_> = (0..5).map(|_| Box::pin(lock.read_async())).collect();
+    assert!(poll(writer.as_mut(), &last).is_pending());
+    for reader in &mut readers {
+        assert!(poll(reader.as_mut(), &bell).is_pending());
+    }
+    RwLockWriteGuard::unlock_fair(holder);
+    // A waker may also ring for a waiter that is only to wake up: a poll tells.
+    let guards: Vec<_> = readers
+        .iter_mut()
+        .filter_map(|reader| match poll(reader.as_mut(), &bell) {
+            Poll::Ready(guard) => Some(guard),
+            Poll::Pending => None,
+        })
+        .collect();
+    (guards.len(), poll(writer.as_mut(), &last).is_ready())
+}
+
+#[test]
+fn while_a_writer_waits_readers_come_in_by_as_many_as_the_policy_says_or_together() {
+    assert_eq!(let_in_after_a_writer::<ByTwo>(), (2, false));
+    assert_eq!(let_in_after_a_writer::<Together<ByTwo>>(), (5, false));
+    assert_eq!(let_in_after_a_writer::<Strict>(), (5, false));
+    assert_eq!(let_in_after_a_writer::<Together<Strict>>(), (5, false));
+    let processors = thread::available_parallelism().unwrap().get();
+    assert_eq!(
+        (Bounded::<10_000>::crowd(), Together::<Bounded>::crowd()),
+        (processors, usize::MAX)
+    );
+    assert_eq!(format!("{:?}", Together::<Bounded>::default()), "Together<Bounded<10000 µs>>");
+}
+
+#[test]
 fn a_timed_wait_ends_and_leaves_nothing_behind() {
     let lock = StrictRwLock::new(0);
     let writer = lock.write();

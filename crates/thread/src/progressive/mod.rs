@@ -23,7 +23,7 @@
 //! ```compile_fail,E0599
 //! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
 //! let lock = ClaimLock::new(1);
-//! let _ = ReadGuard::atomic(lock.read()); // only a claimant gets there
+//! let _ = ReadGuard::atomic(lock.read()); // a reader has to join and claim first
 //! ```
 //! ```compile_fail,E0599
 //! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
@@ -66,8 +66,10 @@
 //! # Waiting
 //!
 //! All three wait in the same way: they spin a little, then sleep in a line whose first can be
-//! passed for 200 µs at most; `turnstile.rs` explains it. `try_` forms never wait, `_timeout` forms
-//! give back what they had. There are no futures: the first in line looks at the clock, which a
+//! passed for 200 µs at most; `turnstile.rs` explains it. Every transition that can wait has a
+//! `try_` form, which never waits, and a `_timeout` form. Both give the guard back as it was if
+//! they do not succeed; two timed transitions of two steps may end between these
+//! ([`claim::Unfinished`]). There are no futures: the first in line looks at the clock, which a
 //! task cannot do by itself. A lock is not re-entrant: a thread that holds a guard and asks for
 //! another may wait for itself. Guards are `Send`; a panic under a guard ends the hold, and there
 //! is no poisoning.
@@ -84,7 +86,7 @@
 //! Willy Tarreau's progressive locks for C (plock), and a note of his that adds Join and Claim. His
 //! locks only spin, and collapse when threads outnumber processors; the note's table breaks its
 //! promises in seven ways, which `docs/failures.md` lists with the tests that show that they do not
-//! happen here. `docs/progressive.md` is for who has to choose.
+//! happen here. `docs/progressive.md` helps to choose, and has a table of all transitions.
 
 pub mod base;
 pub mod claim;

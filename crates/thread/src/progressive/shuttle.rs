@@ -7,7 +7,7 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Arc;
 
 use super::base::RawLock;
-use super::claim::RawClaimLock;
+use super::claim::{RawClaimLock, Unfinished};
 use crate::shuttle::in_many_schedules;
 use crate::sync::{AtomicUsize, Ordering, thread};
 
@@ -112,11 +112,15 @@ fn base_way(raw: &RawLock, inside: &Inside) {
 
 fn base_from_read(raw: &RawLock, inside: &Inside) {
     inside.read();
-    match thread_rng().gen_range(0..4) {
+    match thread_rng().gen_range(0..5) {
         0 if raw.try_read_to_seek() => base_from_seek(raw, inside),
         1 if raw.read_to_atomic() => base_from_atomic(raw, inside),
         2 if raw.read_to_atomic_until(soon()) => base_from_atomic(raw, inside),
-        _ => raw.read_done(),
+        3 if raw.try_read_to_atomic() => base_from_atomic(raw, inside),
+        _ => {
+            inside.read();
+            raw.read_done();
+        }
     }
 }
 
@@ -156,17 +160,22 @@ fn base_from_write(raw: &RawLock, inside: &Inside) {
 
 fn base_from_atomic(raw: &RawLock, inside: &Inside) {
     inside.change();
-    if coin() {
-        return raw.atomic_done();
-    }
-    if coin() {
-        raw.atomic_to_read();
-    } else if !raw.atomic_to_read_until(soon()) {
+    let has_moved = match thread_rng().gen_range(0..4) {
+        0 => false,
+        1 => raw.atomic_to_read_until(soon()),
+        2 => raw.try_atomic_to_read(),
+        _ => {
+            raw.atomic_to_read();
+            true
+        }
+    };
+    if has_moved {
+        inside.read();
+        raw.read_done();
+    } else {
         inside.change();
-        return raw.atomic_done();
+        raw.atomic_done();
     }
-    inside.read();
-    raw.read_done();
 }
 
 #[test]
@@ -174,52 +183,112 @@ fn shuttle_claim_random_ways() {
     many::<RawClaimLock>(claim_way, RawClaimLock::assert_at_rest);
 }
 
+/// How a transition is made: waiting, trying, or within a time.
+fn in_some_form(
+    wait: impl FnOnce(),
+    attempt: impl FnOnce() -> bool,
+    in_time: impl FnOnce() -> bool,
+) -> bool {
+    match thread_rng().gen_range(0..3) {
+        0 => attempt(),
+        1 => in_time(),
+        _ => {
+            wait();
+            true
+        }
+    }
+}
+
 fn claim_way(raw: &RawClaimLock, inside: &Inside) {
-    if thread_rng().gen_range(0..4) == 0 {
-        raw.join_alone();
-        inside.be_alone();
-        match thread_rng().gen_range(0..4) {
-            0 => raw.alone_done(),
-            1 => {
-                raw.alone_to_claim();
+    match thread_rng().gen_range(0..5) {
+        0 => {
+            let wait = || raw.join_alone();
+            if in_some_form(wait, || raw.try_join_alone(), || raw.join_alone_until(soon())) {
+                from_alone(raw, inside);
+            }
+        }
+        1 => {
+            if in_some_form(|| raw.claim(), || raw.try_claim(), || raw.claim_until(soon())) {
                 from_claim(raw, inside);
             }
-            2 => {
-                raw.alone_to_atomic();
+        }
+        2 => {
+            if in_some_form(|| raw.atomic(), || raw.try_atomic(), || raw.atomic_until(soon())) {
                 from_atomic(raw, inside);
             }
-            _ => {
-                raw.alone_to_read();
+        }
+        _ => {
+            if in_some_form(|| raw.read(), || raw.try_read(), || raw.read_until(soon())) {
                 from_read(raw, inside);
             }
         }
-        return;
     }
-    if coin() {
-        raw.read();
-    } else if !raw.read_until(soon()) {
-        return;
+}
+
+fn from_alone(raw: &RawClaimLock, inside: &Inside) {
+    inside.be_alone();
+    match thread_rng().gen_range(0..4) {
+        0 => raw.alone_done(),
+        1 => {
+            raw.alone_to_claim();
+            from_claim(raw, inside);
+        }
+        2 => {
+            raw.alone_to_atomic();
+            from_atomic(raw, inside);
+        }
+        _ => {
+            raw.alone_to_read();
+            from_read(raw, inside);
+        }
     }
-    from_read(raw, inside);
 }
 
 fn from_read(raw: &RawClaimLock, inside: &Inside) {
     inside.read();
-    if coin() {
-        return raw.read_done();
+    match thread_rng().gen_range(0..3) {
+        0 => return raw.read_done(),
+        1 => {
+            raw.read_to_join();
+            return from_join(raw, inside);
+        }
+        _ => {}
     }
-    raw.read_to_join();
-    from_join(raw, inside);
+    let (attempt, in_time) = (|| raw.try_read_to_claim(), || raw.read_to_claim_until(soon()));
+    if in_some_form(|| raw.read_to_claim(), attempt, in_time) {
+        return from_claim(raw, inside);
+    }
+    inside.read();
+    raw.read_done();
 }
 
 fn from_join(raw: &RawClaimLock, inside: &Inside) {
-    match thread_rng().gen_range(0..4) {
+    match thread_rng().gen_range(0..5) {
         0 => raw.join_done(),
-        1 if !raw.join_to_claim_until(soon()) => raw.join_done(),
-        1 => from_claim(raw, inside),
+        1 => {
+            let attempt = || raw.try_join_to_read();
+            if in_some_form(|| raw.join_to_read(), attempt, || raw.join_to_read_until(soon())) {
+                inside.read();
+                return raw.read_done();
+            }
+            raw.join_done();
+        }
+        2 => {
+            let (attempt, in_time) =
+                (|| raw.try_join_to_atomic(), || raw.join_to_atomic_until(soon()));
+            if in_some_form(|| raw.join_to_atomic(), attempt, in_time) {
+                inside.change();
+                return raw.atomic_done();
+            }
+            raw.join_done();
+        }
         _ => {
-            raw.join_to_claim();
-            from_claim(raw, inside);
+            let (attempt, in_time) =
+                (|| raw.try_join_to_claim(), || raw.join_to_claim_until(soon()));
+            if in_some_form(|| raw.join_to_claim(), attempt, in_time) {
+                return from_claim(raw, inside);
+            }
+            raw.join_done();
         }
     }
 }
@@ -228,34 +297,75 @@ fn from_claim(raw: &RawClaimLock, inside: &Inside) {
     inside.claim();
     match thread_rng().gen_range(0..4) {
         0 => raw.claim_done(),
-        1 if !raw.claim_to_atomic_until(soon()) => {
+        1 => match raw.claim_to_read_until(soon()) {
+            Ok(()) => {
+                inside.read();
+                raw.read_done();
+            }
+            Err(Unfinished::Back(())) => {
+                inside.claim();
+                raw.claim_done();
+            }
+            Err(Unfinished::HalfWay(())) => {
+                inside.change();
+                raw.atomic_done();
+            }
+        },
+        2 => {
+            if coin() {
+                raw.claim_to_read();
+            } else if !raw.try_claim_to_read() {
+                inside.claim();
+                return raw.claim_done();
+            }
+            inside.read();
+            raw.read_done();
+        }
+        _ => {
+            let (attempt, in_time) =
+                (|| raw.try_claim_to_atomic(), || raw.claim_to_atomic_until(soon()));
+            if in_some_form(|| raw.claim_to_atomic(), attempt, in_time) {
+                return from_atomic(raw, inside);
+            }
             inside.claim();
             raw.claim_done();
-        }
-        1 => from_atomic(raw, inside),
-        _ => {
-            raw.claim_to_atomic();
-            from_atomic(raw, inside);
         }
     }
 }
 
 fn from_atomic(raw: &RawClaimLock, inside: &Inside) {
     inside.change();
-    match thread_rng().gen_range(0..4) {
+    match thread_rng().gen_range(0..5) {
         0 => raw.atomic_done(),
         1 => {
-            raw.atomic_to_read();
-            inside.read();
-            raw.read_done();
-        }
-        2 if !raw.atomic_to_read_until(soon()) => {
+            let (attempt, in_time) =
+                (|| raw.try_atomic_to_read(), || raw.atomic_to_read_until(soon()));
+            if in_some_form(|| raw.atomic_to_read(), attempt, in_time) {
+                inside.read();
+                return raw.read_done();
+            }
             inside.change();
             raw.atomic_done();
         }
-        2 => {
-            inside.read();
-            raw.read_done();
+        2 => match raw.atomic_to_claim_until(soon()) {
+            Ok(()) => {
+                inside.claim();
+                raw.claim_done();
+            }
+            Err(Unfinished::Back(())) => {
+                inside.change();
+                raw.atomic_done();
+            }
+            Err(Unfinished::HalfWay(())) => raw.join_done(),
+        },
+        3 => {
+            if coin() {
+                raw.atomic_to_claim();
+            } else if !raw.try_atomic_to_claim() {
+                inside.change();
+                return raw.atomic_done();
+            }
+            from_claim(raw, inside);
         }
         _ => {
             raw.atomic_to_join();

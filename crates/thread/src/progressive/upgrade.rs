@@ -118,6 +118,13 @@ impl RawUpgradeLock {
         debug_assert!(has_moved, "nobody seeks or writes here");
     }
 
+    /// A reader becomes an atomic, if nobody else reads.
+    #[inline]
+    #[must_use]
+    pub fn try_read_to_atomic(&self) -> bool {
+        self.0.try_read_to_atomic()
+    }
+
     /// As [`read_to_atomic`](Self::read_to_atomic), until `deadline`; if that passed first, it is
     /// still a reader.
     #[must_use]
@@ -185,6 +192,16 @@ impl<'a, T: ?Sized> Guard<'a, RawUpgradeLock, Read, T> {
         Self::moved(this)
     }
 
+    /// R→A, if nobody else reads.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_read_to_atomic();
+        Self::moved_if(this, has_moved)
+    }
+
     /// R→A, within `timeout`.
     ///
     /// # Errors
@@ -192,5 +209,28 @@ impl<'a, T: ?Sized> Guard<'a, RawUpgradeLock, Read, T> {
     pub fn atomic_timeout(this: Self, timeout: Duration) -> Result<AtomicGuard<'a, T>, Self> {
         let has_moved = Self::raw(&this).read_to_atomic_until(until(timeout));
         Self::moved_if(this, has_moved)
+    }
+}
+
+#[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
+mod tests {
+    use super::{Duration, ReadGuard, UpgradeLock};
+
+    #[test]
+    fn an_upgrade_that_does_not_succeed_gives_the_reader_back() {
+        let lock = UpgradeLock::new(());
+        let (one, two) = (lock.read(), lock.read());
+        let one = ReadGuard::try_atomic(one).unwrap_err();
+        let one = ReadGuard::atomic_timeout(one, Duration::from_millis(1)).unwrap_err();
+        assert!(lock.try_read().is_some(), "others may read again");
+        drop(two);
+        let atomic = ReadGuard::try_atomic(one).unwrap();
+        assert!(lock.try_read().is_none());
+        assert!(lock.read_timeout(Duration::from_millis(1)).is_none());
+        drop(atomic);
+        let read = lock.read_timeout(Duration::from_secs(60)).unwrap();
+        drop(ReadGuard::atomic_timeout(read, Duration::from_secs(60)).unwrap());
+        drop(ReadGuard::atomic(lock.read()));
+        assert!(lock.raw.is_idle());
     }
 }

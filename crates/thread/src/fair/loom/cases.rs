@@ -69,6 +69,12 @@ fn fair_s8_acquire_and_release_are_enough_when_passing() {
 }
 
 #[test]
+fn loom_fair_readers_come_in_one_by_one_or_together_while_a_writer_waits() {
+    together::<OneByOne>(&[reads, reads, writes]);
+    together::<Together<OneByOne>>(&[reads, reads, writes]);
+}
+
+#[test]
 fn fair_s9_readers_let_in_together_may_leave_and_come_back() {
     model(1, || {
         let lock = Strictly::new();

@@ -15,7 +15,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 
 use super::node::Kind;
-use super::policy::{Policy, Strict};
+use super::policy::{Policy, Strict, Together};
 use super::raw::RawRwLock;
 use super::word::WRITER;
 use crate::sync::{Ordering, thread};
@@ -40,6 +40,33 @@ impl Policy for Passing {
 
     fn duration(_ticks: u64) -> Duration {
         Duration::ZERO
+    }
+}
+
+/// As [`Passing`], and readers come in one at a time while a writer waits.
+pub(super) struct OneByOne;
+
+impl Policy for OneByOne {
+    const PASSING: bool = true;
+
+    fn now() -> u64 {
+        Passing::now()
+    }
+
+    fn quantum() -> u64 {
+        Passing::quantum()
+    }
+
+    fn bound() -> u64 {
+        Passing::bound()
+    }
+
+    fn duration(ticks: u64) -> Duration {
+        Passing::duration(ticks)
+    }
+
+    fn crowd() -> usize {
+        1
     }
 }
 

@@ -12,7 +12,7 @@ use shuttle::sync::Arc;
 
 use super::in_many_schedules;
 use crate::fair::node::Kind;
-use crate::fair::policy::{Policy, Strict};
+use crate::fair::policy::{Policy, Strict, Together};
 use crate::fair::probe::{self, Event};
 use crate::fair::raw::RawRwLock;
 use crate::sync::thread::{self, ThreadId};
@@ -46,6 +46,33 @@ impl Policy for Ticking {
 
     fn duration(_ticks: u64) -> Duration {
         Duration::ZERO
+    }
+}
+
+/// As [`Ticking`], and readers come in by two while a writer waits.
+struct ByTwo;
+
+impl Policy for ByTwo {
+    const PASSING: bool = true;
+
+    fn now() -> u64 {
+        Ticking::now()
+    }
+
+    fn quantum() -> u64 {
+        Ticking::quantum()
+    }
+
+    fn bound() -> u64 {
+        Ticking::bound()
+    }
+
+    fn duration(ticks: u64) -> Duration {
+        Ticking::duration(ticks)
+    }
+
+    fn crowd() -> usize {
+        2
     }
 }
 
@@ -252,6 +279,39 @@ fn shuttle_bounded_nobody_passes_a_waiter_older_than_the_bound() {
             world.step(event);
         }
     });
+}
+
+/// How many readers are left behind by read turns that began while a writer waited: those that were
+/// in line before the turn and were not let in by it.
+fn left_behind(record: &Record) -> usize {
+    let mut world = World::default();
+    let (mut gathered, mut left) = (BTreeSet::new(), 0);
+    for (_, event) in without_late_publications(record) {
+        if let Event::Same { node } = event {
+            gathered.remove(&node);
+        } else {
+            left += gathered.len();
+            gathered.clear();
+        }
+        if let Event::Turn { kind: Kind::Read, .. } = event
+            && world.writer_waits()
+        {
+            let readers = world.waiting.iter().filter(|(_, kind)| **kind == Kind::Read);
+            gathered = readers.map(|(node, _)| *node).collect();
+        }
+        world.step(event);
+    }
+    left
+}
+
+#[test]
+fn shuttle_together_a_read_turn_lets_in_everybody_who_gathered() {
+    static LEFT: std::sync::Mutex<usize> = std::sync::Mutex::new(0);
+    check_schedules::<Together<ByTwo>>(|record| {
+        assert_eq!(left_behind(record), 0, "a reader that was in line is left behind");
+    });
+    check_schedules::<ByTwo>(|record| *LEFT.lock().unwrap() += left_behind(record));
+    assert!(*LEFT.lock().unwrap() > 100, "without it some are left for the next read turn");
 }
 
 /// The tests above would be worth nothing if the record had no waiters and nobody who passes.

@@ -153,16 +153,26 @@ impl<'a, T: ?Sized> Guard<'a, RawLock, Read, T> {
     /// The guard as it was, at once, if somebody seeks or waits to write: that one may be waiting
     /// for this reader to leave.
     #[inline]
-    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+    pub fn atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
         let has_moved = Self::raw(&this).read_to_atomic();
         Self::moved_if(this, has_moved)
     }
 
-    /// As [`try_atomic`](Self::try_atomic), for `timeout` at most.
+    /// R→A, if nobody else reads, seeks or waits to write.
     ///
     /// # Errors
     /// The guard as it was.
-    pub fn try_atomic_timeout(this: Self, timeout: Duration) -> Result<AtomicGuard<'a, T>, Self> {
+    #[inline]
+    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_read_to_atomic();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// R→A, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was: at once if somebody seeks or waits to write, else after `timeout`.
+    pub fn atomic_timeout(this: Self, timeout: Duration) -> Result<AtomicGuard<'a, T>, Self> {
         let has_moved = Self::raw(&this).read_to_atomic_until(until(timeout));
         Self::moved_if(this, has_moved)
     }
@@ -225,6 +235,16 @@ impl<'a, T: ?Sized> Guard<'a, RawLock, Atomic, T> {
     pub fn read(this: Self) -> ReadGuard<'a, T> {
         Self::raw(&this).atomic_to_read();
         Self::moved(this)
+    }
+
+    /// A→R, if it is the last atomic.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_read(this: Self) -> Result<ReadGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_atomic_to_read();
+        Self::moved_if(this, has_moved)
     }
 
     /// A→R, within `timeout`.

@@ -7,8 +7,8 @@ use super::RawLock;
 use Do::{
     Atomic, AtomicInTime, AtomicToRead, AtomicToReadInTime, Read, ReadInTime, ReadToAtomic,
     ReadToAtomicInTime, ReadToSeek, Seek, SeekInTime, SeekToRead, SeekToWrite, SeekToWriteInTime,
-    TryAtomic, TryRead, TrySeek, TrySeekToWrite, TryWrite, Write, WriteInTime, WriteToRead,
-    WriteToSeek,
+    TryAtomic, TryAtomicToRead, TryRead, TryReadToAtomic, TrySeek, TrySeekToWrite, TryWrite, Write,
+    WriteInTime, WriteToRead, WriteToSeek,
 };
 
 /// One transition; the thread uses what it then holds.
@@ -28,6 +28,7 @@ enum Do {
     AtomicInTime,
     ReadToSeek,
     ReadToAtomic,
+    TryReadToAtomic,
     ReadToAtomicInTime,
     SeekToWrite,
     TrySeekToWrite,
@@ -36,6 +37,7 @@ enum Do {
     WriteToSeek,
     WriteToRead,
     AtomicToRead,
+    TryAtomicToRead,
     AtomicToReadInTime,
 }
 
@@ -104,6 +106,7 @@ fn go(raw: &RawLock, step: Do) -> Option<Hold> {
         AtomicInTime => (Hold::Atomic, raw.atomic_until(soon())),
         ReadToSeek => (Hold::Seek, raw.try_read_to_seek()),
         ReadToAtomic => (Hold::Atomic, raw.read_to_atomic()),
+        TryReadToAtomic => (Hold::Atomic, raw.try_read_to_atomic()),
         ReadToAtomicInTime => (Hold::Atomic, raw.read_to_atomic_until(soon())),
         SeekToWrite => (Hold::Write, {
             raw.seek_to_write();
@@ -127,6 +130,7 @@ fn go(raw: &RawLock, step: Do) -> Option<Hold> {
             raw.atomic_to_read();
             true
         }),
+        TryAtomicToRead => (Hold::Read, raw.try_atomic_to_read()),
         AtomicToReadInTime => (Hold::Read, raw.atomic_to_read_until(soon())),
     };
     has_moved.then_some(next)
@@ -154,7 +158,8 @@ const WAYS: &[&[Do]] = &[
     &[TryRead],
     &[TrySeek],
     &[TryWrite],
-    &[TryAtomic],
+    &[TryAtomic, TryAtomicToRead],
+    &[Read, TryReadToAtomic],
     &[ReadInTime],
     &[SeekInTime, SeekToWriteInTime],
     &[WriteInTime],
@@ -217,6 +222,16 @@ fn loom_base_a_writer_that_reads_beside_every_way() {
 #[test]
 fn loom_base_an_atomic_that_reads_again_beside_every_way() {
     beside_all(&[Atomic, AtomicToRead]);
+}
+
+#[test]
+fn loom_base_a_reader_that_tries_to_become_an_atomic_beside_every_way() {
+    beside_all(&[Read, TryReadToAtomic]);
+}
+
+#[test]
+fn loom_base_an_atomic_that_tries_to_read_again_beside_every_way() {
+    beside_all(&[Atomic, TryAtomicToRead]);
 }
 
 #[test]

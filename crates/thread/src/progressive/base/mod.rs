@@ -70,7 +70,7 @@
 //! | T7  | W → U | drop | – | Release | T1 to T4 |
 //! | T8  | A → U | drop | – | Release | T1 to T4, T15 |
 //! | T9  | R → S | [`ReadGuard::try_seek`] | as T2, and an open door | Relaxed | – |
-//! | T10 | R → A | [`ReadGuard::try_atomic`] | no SEEK, WRITE; waits | Release, Acquire | T5, T10 |
+//! | T10 | R → A | [`ReadGuard::atomic`] | no SEEK, WRITE; waits | Release, Acquire | T5, T10 |
 //! | T11 | S → W | [`SeekGuard::write`] | waits as T3 | Acquire | T5, T6 |
 //! | T12 | S → R | [`SeekGuard::read`] | – | Relaxed | – |
 //! | T13 | W → S | [`WriteGuard::seek`] | – | Release | T1 |

@@ -11,9 +11,9 @@ use crate::sync::Ordering;
 
 /// [`Lock`](super::Lock) without data: the word and its transitions.
 ///
-/// Each call but the first ones needs a hold that the caller has and gives up by it; the name says
-/// which: `write_to_seek` needs the write hold and leaves the seek hold. A call without the hold
-/// confuses the count; it is no danger to memory by itself.
+/// A call whose name has two states or ends in `_done` needs a hold in the first state, and gives
+/// it up: `write_to_seek` needs the write hold and leaves the seek hold. A call without that hold
+/// makes the counts wrong; it is no danger to memory by itself.
 pub struct RawLock(Turnstile<Base>);
 
 // As `docs/progressive.md` says.
@@ -217,7 +217,17 @@ impl RawLock {
             && self.0.settle(word::no_reader, None)
     }
 
-    /// As [`read_to_atomic`](Self::read_to_atomic), until `deadline`.
+    /// A reader becomes an atomic, if nobody else reads, seeks or waits to write.
+    #[inline]
+    #[must_use]
+    pub fn try_read_to_atomic(&self) -> bool {
+        let at_once = |word| word::read_to_atomic(word).filter(|new| word::no_reader(*new));
+        self.0.change(ord::READ_TO_ATOMIC, at_once).is_some()
+            && self.0.settle(word::no_reader, None)
+    }
+
+    /// As [`read_to_atomic`](Self::read_to_atomic), until `deadline`; if that passed first, it is
+    /// still a reader.
     #[must_use]
     pub fn read_to_atomic_until(&self, deadline: Instant) -> bool {
         self.0.change(ord::READ_TO_ATOMIC, word::read_to_atomic).is_some()
@@ -272,6 +282,15 @@ impl RawLock {
     pub fn atomic_to_read(&self) {
         self.0.change(ord::ATOMIC_TO_READ, |word| Some(word::atomic_to_read(word)));
         self.0.settle(word::some_reader, None);
+    }
+
+    /// An atomic becomes a reader, if it is the last one.
+    #[inline]
+    #[must_use]
+    pub fn try_atomic_to_read(&self) -> bool {
+        let at_once = |word| Some(word::atomic_to_read(word)).filter(|new| word::some_reader(*new));
+        self.0.change(ord::ATOMIC_TO_READ, at_once).is_some()
+            && self.0.settle(word::some_reader, None)
     }
 
     /// As [`atomic_to_read`](Self::atomic_to_read), until `deadline`; if that passed first, it is

@@ -54,9 +54,11 @@ fn every_transition_gives_the_next_state() {
     assert_eq!(open_for(&lock), [true, false, false, false]);
     let read = SeekGuard::read(seek);
     assert_eq!(open_for(&lock), [true, true, false, false]);
-    let atomic = ReadGuard::try_atomic(read).unwrap();
+    let atomic = ReadGuard::atomic(read).unwrap();
     assert_eq!(open_for(&lock), [false, false, false, true]);
     let read = AtomicGuard::read(atomic);
+    assert_eq!(open_for(&lock), [true, true, false, false]);
+    let read = AtomicGuard::try_read(ReadGuard::try_atomic(read).unwrap()).unwrap();
     assert_eq!(open_for(&lock), [true, true, false, false]);
     drop(read);
     let read = WriteGuard::read(lock.write());
@@ -72,6 +74,8 @@ fn what_is_refused_gives_the_guard_back() {
     let seek = lock.seek();
     let read = ReadGuard::try_seek(lock.read()).unwrap_err();
     let read = ReadGuard::try_atomic(read).unwrap_err();
+    let read = ReadGuard::atomic(read).unwrap_err();
+    let read = ReadGuard::atomic_timeout(read, LONG).unwrap_err();
     let seek = SeekGuard::try_write(seek).unwrap_err();
     let seek = SeekGuard::write_timeout(seek, SHORT).unwrap_err();
     // It still seeks, and readers come in again.
@@ -80,11 +84,15 @@ fn what_is_refused_gives_the_guard_back() {
     drop(SeekGuard::write_timeout(seek, LONG).unwrap());
 
     let (one, two) = (lock.read(), lock.read());
-    let one = ReadGuard::try_atomic_timeout(one, SHORT).unwrap_err();
+    let one = ReadGuard::try_atomic(one).unwrap_err();
+    let one = ReadGuard::atomic_timeout(one, SHORT).unwrap_err();
+    assert_eq!(open_for(&lock), [true, true, false, false]);
     drop(two);
-    let one = ReadGuard::try_atomic_timeout(one, LONG).unwrap();
+    let one = ReadGuard::atomic_timeout(one, LONG).unwrap();
     let two = lock.atomic();
+    let one = AtomicGuard::try_read(one).unwrap_err();
     let one = AtomicGuard::read_timeout(one, SHORT).unwrap_err();
+    assert_eq!(open_for(&lock), [false, false, false, true]);
     drop(two);
     drop(AtomicGuard::read_timeout(one, LONG).unwrap());
     lock.raw.assert_at_rest();
@@ -248,7 +256,10 @@ fn work(lock: &Lock<Data>, kind: u32, added: &mut (u32, u32)) {
             Err(read) => drop(read),
         },
         3 => {
-            if let Ok(atomic) = ReadGuard::try_atomic(lock.read()) {
+            let read = lock.read();
+            let moved =
+                if kind % 16 == 3 { ReadGuard::atomic(read) } else { ReadGuard::try_atomic(read) };
+            if let Ok(atomic) = moved {
                 atomic.1.fetch_add(1, Ordering::Relaxed);
                 added.1 += 1;
             }

@@ -1,10 +1,10 @@
 //! [`ClaimLock`] with its data: how to come in, and where each guard can go.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::guard::{Guard, Locked};
 use super::super::state::{Alone, Atomic, Claim, Holds, HoldsAlone, Join, Read, sealed};
-use super::RawClaimLock;
+use super::{RawClaimLock, Unfinished};
 use crate::progressive::until;
 
 /// Read, Join, Claim and Atomic, and the exclusive Join; the [module](super) explains it.
@@ -16,7 +16,7 @@ pub type ReadGuard<'a, T> = Guard<'a, RawClaimLock, Read, T>;
 pub type JoinGuard<'a, T> = Guard<'a, RawClaimLock, Join, T>;
 /// Beside others that mark what each will change.
 pub type ClaimGuard<'a, T> = Guard<'a, RawClaimLock, Claim, T>;
-/// Beside others that change what they have marked.
+/// Beside others that change what they have marked, or that came to this state from outside.
 pub type AtomicGuard<'a, T> = Guard<'a, RawClaimLock, Atomic, T>;
 /// The exclusive Join: alone.
 pub type AloneGuard<'a, T> = Guard<'a, RawClaimLock, Alone, T>;
@@ -92,17 +92,63 @@ impl<T: ?Sized> Locked<RawClaimLock, T> {
         self.raw.read_until(until(timeout)).then(|| self.guard())
     }
 
-    /// U→C: comes in as a reader, joins, and waits for the claim phase.
+    /// U→C: joins, and waits for the claim phase.
     #[inline]
     pub fn claim(&self) -> ClaimGuard<'_, T> {
-        ReadGuard::claim(self.read())
+        self.raw.claim();
+        self.guard()
+    }
+
+    /// U→C, if nobody is inside.
+    #[inline]
+    pub fn try_claim(&self) -> Option<ClaimGuard<'_, T>> {
+        self.raw.try_claim().then(|| self.guard())
     }
 
     /// U→C, within `timeout`.
     pub fn claim_timeout(&self, timeout: Duration) -> Option<ClaimGuard<'_, T>> {
-        let deadline = until(timeout);
-        let read = self.raw.read_until(deadline).then(|| self.guard::<Read>())?;
-        JoinGuard::claim_until(ReadGuard::join(read), deadline).ok()
+        self.raw.claim_until(until(timeout)).then(|| self.guard())
+    }
+
+    /// U→A: waits to change the data beside others that do, without a claim of its own.
+    ///
+    /// For changes that go together with whatever claimants may have marked, as a counter's. It
+    /// comes in beside atomics, unless one of them already waits to read or to claim again; from
+    /// then on it waits for the next atomic phase. While it waits for readers, no other comes in.
+    ///
+    /// It sees what was marked and changed before it came in. What it did itself before is not
+    /// ordered before the changes of atomics that are there already, as a claimant's marks are: to
+    /// show them something, a pointer to a new node for example, takes an atomic with `Release` and
+    /// `Acquire` of its own.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use lockspan_thread::progressive::claim::{AtomicGuard, ClaimLock, JoinGuard};
+    ///
+    /// let lock = ClaimLock::new(AtomicU32::new(0));
+    /// let atomic = lock.atomic();
+    /// let other = lock.try_atomic().expect("atomics are together");
+    /// other.fetch_add(1, Ordering::Relaxed);
+    /// let join = AtomicGuard::join(other); // for the next round, or not:
+    /// let other = JoinGuard::try_atomic(join).expect("the atomic phase goes on");
+    /// drop((atomic, other));
+    /// assert_eq!(lock.read().load(Ordering::Relaxed), 1);
+    /// ```
+    #[inline]
+    pub fn atomic(&self) -> AtomicGuard<'_, T> {
+        self.raw.atomic();
+        self.guard()
+    }
+
+    /// U→A, if nobody is in the way.
+    #[inline]
+    pub fn try_atomic(&self) -> Option<AtomicGuard<'_, T>> {
+        self.raw.try_atomic().then(|| self.guard())
+    }
+
+    /// U→A, within `timeout`.
+    pub fn atomic_timeout(&self, timeout: Duration) -> Option<AtomicGuard<'_, T>> {
+        self.raw.atomic_until(until(timeout)).then(|| self.guard())
     }
 
     /// U→J alone: waits until nobody is inside, and keeps it so.
@@ -136,12 +182,34 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Read, T> {
     /// R→C: joins, and waits for the claim phase.
     #[inline]
     pub fn claim(this: Self) -> ClaimGuard<'a, T> {
-        JoinGuard::claim(Self::join(this))
+        Self::raw(&this).read_to_claim();
+        Self::moved(this)
+    }
+
+    /// R→C, if nobody else reads.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_claim(this: Self) -> Result<ClaimGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_read_to_claim();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// R→C, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was; others may read again.
+    pub fn claim_timeout(this: Self, timeout: Duration) -> Result<ClaimGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).read_to_claim_until(until(timeout));
+        Self::moved_if(this, has_moved)
     }
 }
 
+/// To give up: [`try_read`](Self::try_read) for a thread that came from Read,
+/// [`try_atomic`](Self::try_atomic) for one that came from Atomic, or drop the guard.
 impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Join, T> {
-    /// J→C: waits for the claim phase. To give up instead, drop the guard.
+    /// J→C: waits for the claim phase.
     #[inline]
     pub fn claim(this: Self) -> ClaimGuard<'a, T> {
         Self::raw(&this).join_to_claim();
@@ -163,23 +231,84 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Join, T> {
     /// # Errors
     /// The guard as it was.
     pub fn claim_timeout(this: Self, timeout: Duration) -> Result<ClaimGuard<'a, T>, Self> {
-        Self::claim_until(this, until(timeout))
+        let has_moved = Self::raw(&this).join_to_claim_until(until(timeout));
+        Self::moved_if(this, has_moved)
     }
 
-    fn claim_until(this: Self, deadline: Instant) -> Result<ClaimGuard<'a, T>, Self> {
-        let has_moved = Self::raw(&this).join_to_claim_until(deadline);
+    /// J→R: gives up and reads. At once until the claim phase begins; from then on, and after
+    /// Atomic, it waits until others have made their changes.
+    #[inline]
+    pub fn read(this: Self) -> ReadGuard<'a, T> {
+        Self::raw(&this).join_to_read();
+        Self::moved(this)
+    }
+
+    /// J→R, if readers are inside. A thread that came from Read is refused only if the claim phase
+    /// has begun.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_read(this: Self) -> Result<ReadGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_join_to_read();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// J→R, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    pub fn read_timeout(this: Self, timeout: Duration) -> Result<ReadGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).join_to_read_until(until(timeout));
+        Self::moved_if(this, has_moved)
+    }
+
+    /// J→A: gives up and changes beside others, without a claim of its own. At once while the
+    /// atomic phase lasts that it came from; else it waits for the next one.
+    #[inline]
+    pub fn atomic(this: Self) -> AtomicGuard<'a, T> {
+        Self::raw(&this).join_to_atomic();
+        Self::moved(this)
+    }
+
+    /// J→A, if it need not wait. A thread that came from Atomic is refused only if the other
+    /// atomics have left or read again.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_join_to_atomic();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// J→A, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    pub fn atomic_timeout(this: Self, timeout: Duration) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).join_to_atomic_until(until(timeout));
         Self::moved_if(this, has_moved)
     }
 }
 
 impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Claim, T> {
     /// C→A: waits until nobody claims any more. To give up instead, take the marks back and drop
-    /// the guard; to hide until the others have done their work, go on and do nothing there:
-    /// [`refuge`](Self::refuge).
+    /// the guard; to stay inside until the others have done their work: [`refuge`](Self::refuge).
     #[inline]
     pub fn atomic(this: Self) -> AtomicGuard<'a, T> {
         Self::raw(&this).claim_to_atomic();
         Self::moved(this)
+    }
+
+    /// C→A, if nobody else claims.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_atomic(this: Self) -> Result<AtomicGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_claim_to_atomic();
+        Self::moved_if(this, has_moved)
     }
 
     /// C→A, within `timeout`.
@@ -191,12 +320,38 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Claim, T> {
         Self::moved_if(this, has_moved)
     }
 
-    /// C→A→R without doing anything: lets the others make their changes, and reads again. The
-    /// structure is held all the time, so nothing happens to it but what was claimed.
+    /// C→R: lets the others make their changes, and reads again. The structure is held all the
+    /// time, so nothing happens to it but what others in Claim and Atomic do.
     #[inline]
     pub fn refuge(this: Self) -> ReadGuard<'a, T> {
         Self::raw(&this).claim_to_read();
         Self::moved(this)
+    }
+
+    /// C→R, if nobody else claims or has claimed.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_refuge(this: Self) -> Result<ReadGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_claim_to_read();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// C→R, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was, or a guard in Atomic if the claim phase is over: it can do nothing
+    /// there, and wait on for [`read`](AtomicGuard::read).
+    pub fn refuge_timeout(
+        this: Self,
+        timeout: Duration,
+    ) -> Result<ReadGuard<'a, T>, Unfinished<Self, AtomicGuard<'a, T>>> {
+        match Self::raw(&this).claim_to_read_until(until(timeout)) {
+            Ok(()) => Ok(Self::moved(this)),
+            Err(Unfinished::Back(())) => Err(Unfinished::Back(this)),
+            Err(Unfinished::HalfWay(())) => Err(Unfinished::HalfWay(Self::moved(this))),
+        }
     }
 }
 
@@ -206,6 +361,16 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Atomic, T> {
     pub fn read(this: Self) -> ReadGuard<'a, T> {
         Self::raw(&this).atomic_to_read();
         Self::moved(this)
+    }
+
+    /// A→R, if it is the last atomic.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_read(this: Self) -> Result<ReadGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_atomic_to_read();
+        Self::moved_if(this, has_moved)
     }
 
     /// A→R, within `timeout`.
@@ -227,7 +392,34 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Atomic, T> {
     /// A→C: joins again, and waits for the next claim phase.
     #[inline]
     pub fn claim(this: Self) -> ClaimGuard<'a, T> {
-        JoinGuard::claim(Self::join(this))
+        Self::raw(&this).atomic_to_claim();
+        Self::moved(this)
+    }
+
+    /// A→C, if it is the last atomic and nobody waits to read.
+    ///
+    /// # Errors
+    /// The guard as it was.
+    #[inline]
+    pub fn try_claim(this: Self) -> Result<ClaimGuard<'a, T>, Self> {
+        let has_moved = Self::raw(&this).try_atomic_to_claim();
+        Self::moved_if(this, has_moved)
+    }
+
+    /// A→C, within `timeout`.
+    ///
+    /// # Errors
+    /// The guard as it was, or a guard in Join if other atomics already read again: no thread can
+    /// be in Atomic beside them.
+    pub fn claim_timeout(
+        this: Self,
+        timeout: Duration,
+    ) -> Result<ClaimGuard<'a, T>, Unfinished<Self, JoinGuard<'a, T>>> {
+        match Self::raw(&this).atomic_to_claim_until(until(timeout)) {
+            Ok(()) => Ok(Self::moved(this)),
+            Err(Unfinished::Back(())) => Err(Unfinished::Back(this)),
+            Err(Unfinished::HalfWay(())) => Err(Unfinished::HalfWay(Self::moved(this))),
+        }
     }
 }
 
@@ -239,7 +431,7 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Alone, T> {
         Self::moved(this)
     }
 
-    /// Goes on to the atomic phase, still alone.
+    /// Goes on to the atomic phase; others that ask for Atomic from outside may come in beside it.
     #[inline]
     pub fn atomic(this: Self) -> AtomicGuard<'a, T> {
         Self::raw(&this).alone_to_atomic();

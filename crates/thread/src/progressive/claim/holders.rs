@@ -9,11 +9,11 @@
 pub struct Holders {
     /// What the threads inside may do.
     pub phase: Phase,
-    /// How many read; while [`Phase::Changing`], how many were atomics and wait to read.
+    /// How many read; while [`Phase::Claiming`] or [`Phase::Changing`], how many wait to read.
     pub readers: u32,
     /// How many have joined; they claim while [`Phase::Claiming`], and else wait for that.
     pub joiners: u32,
-    /// How many change; while [`Phase::Claiming`], how many have claimed and wait to.
+    /// How many change; while [`Phase::Joining`] or [`Phase::Claiming`], how many wait to change.
     pub atomics: u32,
 }
 
@@ -22,11 +22,11 @@ pub struct Holders {
 pub enum Phase {
     /// Readers read, or nobody is there.
     Open,
-    /// Readers read, and no more come in: somebody has joined.
+    /// Readers read, and no more come in: somebody has joined or waits to change.
     Joining,
     /// Those who have joined mark what they will change.
     Claiming,
-    /// Those who have claimed change it.
+    /// Those who have claimed change it, beside others that came for that from outside.
     Changing,
     /// The exclusive joiner is alone.
     Alone,

@@ -1,13 +1,18 @@
 //! Models of the claim lock that ships: every pair of ways through it, and the seven cases in which
-//! the original goes wrong (`plock_p1` to `plock_p7` of `docs/failures.md`).
+//! the original goes wrong (`plock_p1` to `plock_p7` of `docs/failures.md`), and two of its own.
 
 use std::time::{Duration, Instant};
 
 use super::super::loom::{Watched, side_by_side};
-use super::RawClaimLock;
+use super::{RawClaimLock, Unfinished};
 use Do::{
-    Alone, AloneToAtomic, AloneToClaim, AloneToRead, Atomic, AtomicInTime, AtomicToJoin,
-    AtomicToRead, AtomicToReadInTime, Claim, ClaimInTime, Join, Leave, Read, ReadInTime,
+    Alone, AloneToAtomic, AloneToClaim, AloneToRead, Atomic, AtomicInTime, AtomicToClaim,
+    AtomicToClaimInTime, AtomicToJoin, AtomicToRead, AtomicToReadInTime, Claim, ClaimInTime,
+    ClaimToRead, ClaimToReadInTime, Join, JoinToAtomic, JoinToAtomicInTime, JoinToRead,
+    JoinToReadInTime, Leave, OutToAtomic, OutToAtomicInTime, OutToClaim, OutToClaimInTime, Read,
+    ReadInTime, ReadToClaim, ReadToClaimInTime, TryAtomic, TryAtomicToClaim, TryAtomicToRead,
+    TryClaim, TryClaimToRead, TryJoinToAtomic, TryJoinToRead, TryOutToAtomic, TryOutToClaim,
+    TryReadToClaim,
 };
 
 /// One transition; the thread uses what it then holds.
@@ -15,14 +20,38 @@ use Do::{
 enum Do {
     Read,
     ReadInTime,
+    OutToClaim,
+    TryOutToClaim,
+    OutToClaimInTime,
+    OutToAtomic,
+    TryOutToAtomic,
+    OutToAtomicInTime,
     Join,
+    ReadToClaim,
+    TryReadToClaim,
+    ReadToClaimInTime,
     Claim,
+    TryClaim,
     ClaimInTime,
+    JoinToRead,
+    TryJoinToRead,
+    JoinToReadInTime,
+    JoinToAtomic,
+    TryJoinToAtomic,
+    JoinToAtomicInTime,
     Atomic,
+    TryAtomic,
     AtomicInTime,
+    ClaimToRead,
+    TryClaimToRead,
+    ClaimToReadInTime,
     AtomicToRead,
+    TryAtomicToRead,
     AtomicToReadInTime,
     AtomicToJoin,
+    AtomicToClaim,
+    TryAtomicToClaim,
+    AtomicToClaimInTime,
     Alone,
     AloneToClaim,
     AloneToAtomic,
@@ -45,68 +74,72 @@ fn soon() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
-/// Follows a script. A timed step that a model lets fail ends it.
+/// Follows a script. A step that is refused, or that a model lets fail for the time, ends it; the
+/// thread then uses what it still holds.
 fn follow(watched: &Watched<RawClaimLock>, me: usize, script: &[Do]) {
     let raw = &watched.raw;
     let mut hold = Hold::Nothing;
     for step in script {
-        let (next, in_time) = match step {
-            Read => (Hold::Read, {
-                raw.read();
-                true
-            }),
-            ReadInTime => (Hold::Read, raw.read_until(soon())),
-            Join => (Hold::Join, {
-                raw.read_to_join();
-                true
-            }),
-            Claim => (Hold::Claim, {
-                raw.join_to_claim();
-                true
-            }),
-            ClaimInTime => (Hold::Claim, raw.join_to_claim_until(soon())),
-            Atomic => (Hold::Atomic, {
-                raw.claim_to_atomic();
-                true
-            }),
-            AtomicInTime => (Hold::Atomic, raw.claim_to_atomic_until(soon())),
-            AtomicToRead => (Hold::Read, {
-                raw.atomic_to_read();
-                true
-            }),
-            AtomicToReadInTime => (Hold::Read, raw.atomic_to_read_until(soon())),
-            AtomicToJoin => (Hold::Join, {
-                raw.atomic_to_join();
-                true
-            }),
-            Alone => (Hold::Alone, {
-                raw.join_alone();
-                true
-            }),
-            AloneToClaim => (Hold::Claim, {
-                raw.alone_to_claim();
-                true
-            }),
-            AloneToAtomic => (Hold::Atomic, {
-                raw.alone_to_atomic();
-                true
-            }),
-            AloneToRead => (Hold::Read, {
-                raw.alone_to_read();
-                true
-            }),
-            Leave => (Hold::Nothing, {
-                leave(raw, hold);
-                true
-            }),
-        };
-        if !in_time {
-            break;
-        }
+        let (next, has_moved) = go(raw, *step, hold);
         hold = next;
         r#use(watched, me, hold);
+        if !has_moved {
+            break;
+        }
     }
     leave(raw, hold);
+}
+
+/// What the thread holds after the step, and whether that is what the step is for.
+fn go(raw: &RawClaimLock, step: Do, before: Hold) -> (Hold, bool) {
+    let done = |to, ()| (to, true);
+    let tried = |to, has_moved| if has_moved { (to, true) } else { (before, false) };
+    let timed = |to, half_way, result| match result {
+        Ok(()) => (to, true),
+        Err(Unfinished::Back(())) => (before, false),
+        Err(Unfinished::HalfWay(())) => (half_way, false),
+    };
+    match step {
+        Read => done(Hold::Read, raw.read()),
+        ReadInTime => tried(Hold::Read, raw.read_until(soon())),
+        OutToClaim => done(Hold::Claim, raw.claim()),
+        TryOutToClaim => tried(Hold::Claim, raw.try_claim()),
+        OutToClaimInTime => tried(Hold::Claim, raw.claim_until(soon())),
+        OutToAtomic => done(Hold::Atomic, raw.atomic()),
+        TryOutToAtomic => tried(Hold::Atomic, raw.try_atomic()),
+        OutToAtomicInTime => tried(Hold::Atomic, raw.atomic_until(soon())),
+        Join => done(Hold::Join, raw.read_to_join()),
+        ReadToClaim => done(Hold::Claim, raw.read_to_claim()),
+        TryReadToClaim => tried(Hold::Claim, raw.try_read_to_claim()),
+        ReadToClaimInTime => tried(Hold::Claim, raw.read_to_claim_until(soon())),
+        Claim => done(Hold::Claim, raw.join_to_claim()),
+        TryClaim => tried(Hold::Claim, raw.try_join_to_claim()),
+        ClaimInTime => tried(Hold::Claim, raw.join_to_claim_until(soon())),
+        JoinToRead => done(Hold::Read, raw.join_to_read()),
+        TryJoinToRead => tried(Hold::Read, raw.try_join_to_read()),
+        JoinToReadInTime => tried(Hold::Read, raw.join_to_read_until(soon())),
+        JoinToAtomic => done(Hold::Atomic, raw.join_to_atomic()),
+        TryJoinToAtomic => tried(Hold::Atomic, raw.try_join_to_atomic()),
+        JoinToAtomicInTime => tried(Hold::Atomic, raw.join_to_atomic_until(soon())),
+        Atomic => done(Hold::Atomic, raw.claim_to_atomic()),
+        TryAtomic => tried(Hold::Atomic, raw.try_claim_to_atomic()),
+        AtomicInTime => tried(Hold::Atomic, raw.claim_to_atomic_until(soon())),
+        ClaimToRead => done(Hold::Read, raw.claim_to_read()),
+        TryClaimToRead => tried(Hold::Read, raw.try_claim_to_read()),
+        ClaimToReadInTime => timed(Hold::Read, Hold::Atomic, raw.claim_to_read_until(soon())),
+        AtomicToRead => done(Hold::Read, raw.atomic_to_read()),
+        TryAtomicToRead => tried(Hold::Read, raw.try_atomic_to_read()),
+        AtomicToReadInTime => tried(Hold::Read, raw.atomic_to_read_until(soon())),
+        AtomicToJoin => done(Hold::Join, raw.atomic_to_join()),
+        AtomicToClaim => done(Hold::Claim, raw.atomic_to_claim()),
+        TryAtomicToClaim => tried(Hold::Claim, raw.try_atomic_to_claim()),
+        AtomicToClaimInTime => timed(Hold::Claim, Hold::Join, raw.atomic_to_claim_until(soon())),
+        Alone => done(Hold::Alone, raw.join_alone()),
+        AloneToClaim => done(Hold::Claim, raw.alone_to_claim()),
+        AloneToAtomic => done(Hold::Atomic, raw.alone_to_atomic()),
+        AloneToRead => done(Hold::Read, raw.alone_to_read()),
+        Leave => done(Hold::Nothing, leave(raw, before)),
+    }
 }
 
 fn r#use(watched: &Watched<RawClaimLock>, me: usize, hold: Hold) {
@@ -147,6 +180,11 @@ const WAYS: &[&[Do]] = &[
     &[Alone, AloneToClaim, Atomic],
     &[Alone, AloneToAtomic],
     &[Alone, AloneToRead],
+    &[OutToAtomic],
+    &[OutToClaim, ClaimToRead],
+    &[Read, Join, JoinToRead],
+    &[Read, Join, JoinToAtomic],
+    &[OutToAtomic, AtomicToJoin, JoinToAtomic],
 ];
 
 /// `way` beside every other.
@@ -177,7 +215,7 @@ fn loom_claim_an_atomic_beside_every_way() {
 }
 
 #[test]
-fn loom_claim_who_takes_refuge_beside_every_way() {
+fn loom_claim_an_atomic_that_reads_again_beside_every_way() {
     beside_all(&[Read, Join, Claim, Atomic, AtomicToRead]);
 }
 
@@ -193,11 +231,81 @@ fn loom_claim_who_is_alone_beside_every_way() {
 }
 
 #[test]
+fn loom_claim_an_atomic_from_outside_beside_every_way() {
+    beside_all(&[OutToAtomic]);
+    beside_all(&[OutToAtomic, AtomicToRead]);
+}
+
+#[test]
+fn loom_claim_a_claimant_from_outside_that_takes_refuge_beside_every_way() {
+    beside_all(&[OutToClaim, ClaimToRead]);
+}
+
+#[test]
+fn loom_claim_a_joiner_that_reads_again_beside_every_way() {
+    beside_all(&[Read, Join, JoinToRead]);
+}
+
+#[test]
+fn loom_claim_a_joiner_that_gives_up_to_atomic_beside_every_way() {
+    beside_all(&[Read, Join, JoinToAtomic]);
+    beside_all(&[OutToAtomic, AtomicToJoin, JoinToAtomic]);
+}
+
+#[test]
+fn loom_claim_steps_that_do_not_wait_beside_every_way() {
+    beside_all(&[TryOutToClaim, TryAtomic, TryAtomicToRead, TryReadToClaim]);
+    beside_all(&[TryOutToAtomic, TryAtomicToClaim, TryClaimToRead]);
+}
+
+#[test]
+fn loom_claim_joiners_that_do_not_wait_beside_every_way() {
+    beside_all(&[Read, Join, TryJoinToRead]);
+    beside_all(&[Read, Join, TryClaim]);
+    beside_all(&[OutToAtomic, AtomicToJoin, TryJoinToAtomic]);
+}
+
+#[test]
 fn loom_claim_timed_steps_that_fail_leave_nothing() {
     const TIMED: &[Do] = &[ReadInTime, Join, ClaimInTime, AtomicInTime, AtomicToReadInTime];
     for other in [WAYS[0], WAYS[2], WAYS[3], WAYS[4], WAYS[7], TIMED] {
         check(3, &[TIMED, other]);
     }
+}
+
+#[test]
+fn loom_claim_plock_p11_a_timed_atomic_from_outside_that_fails_leaves_nothing() {
+    beside_all(&[OutToAtomicInTime]);
+}
+
+#[test]
+fn loom_claim_a_timed_claim_that_fails_leaves_the_state_before() {
+    beside_all(&[OutToClaimInTime]);
+    beside_all(&[Read, ReadToClaimInTime]);
+}
+
+#[test]
+fn loom_claim_plock_p13_a_timed_next_round_that_fails_leaves_atomic_or_join() {
+    beside_all(&[OutToAtomic, AtomicToClaimInTime]);
+    check(1, &[&[OutToAtomic, AtomicToClaimInTime], &[OutToAtomic, AtomicToRead], &[OutToAtomic]]);
+}
+
+#[test]
+fn loom_claim_a_timed_refuge_that_fails_leaves_claim_or_atomic() {
+    beside_all(&[OutToClaim, ClaimToReadInTime]);
+    check(1, &[&[Read, Join, Claim, ClaimToReadInTime], &[Read, Join, Claim, Atomic], &[Read]]);
+}
+
+#[test]
+fn loom_claim_a_joiner_whose_time_to_give_up_is_over_is_still_a_joiner() {
+    beside_all(&[Read, Join, JoinToReadInTime]);
+    beside_all(&[Read, Join, JoinToAtomicInTime]);
+    beside_all(&[OutToAtomic, AtomicToJoin, JoinToReadInTime]);
+}
+
+#[test]
+fn loom_claim_who_joins_again_at_once_beside_a_reader_and_an_atomic() {
+    check(2, &[&[OutToAtomic, AtomicToClaim], &[OutToAtomic], &[Read, ReadToClaim]]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::sync::Ordering;
 
 /// T1: what atomics and the exclusive joiner did is visible to the reader.
 pub(super) const READ: Ordering = Ordering::Acquire;
-/// T2: our reads are over before anybody claims or is alone.
+/// T2: our reads are over before anybody claims, changes or is alone.
 pub(super) const READ_DONE: Ordering = Ordering::Release;
 /// T3: our reads are over before anybody claims.
 pub(super) const JOIN: Ordering = Ordering::Release;
@@ -23,3 +23,9 @@ pub(super) const ATOMIC_TO_JOIN: Ordering = Ordering::Release;
 pub(super) const ALONE: Ordering = Ordering::Acquire;
 /// T11: what we did alone is visible to whoever comes next.
 pub(super) const ALONE_DONE: Ordering = Ordering::Release;
+/// T12: with nobody to wait for, this alone orders us after all who were there.
+pub(super) const ATOMIC: Ordering = Ordering::Acquire;
+/// T14: marks that we made, and took back, are visible to everybody in the atomic phase.
+pub(super) const TO_READ: Ordering = Ordering::Release;
+/// T15: with nobody to wait for, this alone orders us after all who were there.
+pub(super) const CLAIM: Ordering = Ordering::Acquire;

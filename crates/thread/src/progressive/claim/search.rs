@@ -1,155 +1,221 @@
-//! Every interleaving of up to four threads on the claim lock's word: a search that is exhaustive
-//! where the models are bounded, and knows nothing of memory orderings or sleep.
+//! Every walk of up to five threads over the claim lock's word: any transition at any time, and
+//! every one that waits may be taken back. It knows nothing of memory orderings or sleep.
 //!
-//! One step is one exchange on the word, or a look that finds a sign. The invariants are those of
-//! the module: A and R never together, C and R never, C and A never, the exclusive joiner alone,
-//! nobody stuck, and the word zero at rest.
+//! One step is one exchange on the word, or a look that finds a sign. Checked in each state: that
+//! A and R, C and R, C and A are never together and the exclusive joiner is alone; that the phase
+//! follows from the counts, and these from what the threads do; that a sign once
+//! seen stays until its thread acts; that a change by which a sign comes up is one after which
+//! those inside are called; that no thread comes in beside atomics that others inside wait for;
+//! that somebody can go on; and that the word is zero when nobody is there.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use super::super::turnstile::Step;
-use super::word;
-use Do::{
-    Alone, AloneToAtomic, AloneToClaim, Atomic, AtomicToJoin, AtomicToRead, Claim, Join, Leave,
-    Read,
-};
+use super::super::line::Sign;
+use super::super::turnstile::{Meaning as _, Step};
+use super::word::{self, Claims};
+use super::{Holders, Phase};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Do {
-    Read,
-    Join,
-    Claim,
-    Atomic,
-    AtomicToRead,
-    AtomicToJoin,
-    Alone,
-    AloneToClaim,
-    AloneToAtomic,
-    Leave,
-}
-
-/// What a thread holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What a thread holds or waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hold {
     Nothing,
     Read,
     Join,
     Claim,
-    /// Has left the claim phase and waits for the atomic one.
-    ToAtomic,
     Atomic,
-    /// Has left the atomic phase and waits to read.
-    ToRead,
     Alone,
+    /// Joined, and waiting for the claim phase: from the state that is named.
+    OutToClaim,
+    ReadToClaim,
+    AtomicToClaim,
+    /// Counted as an atomic, and waiting for the atomic phase.
+    OutToAtomic,
+    JoinToAtomic,
+    ClaimToAtomic,
+    /// Counted as a reader, and waiting to read.
+    JoinToRead,
+    ClaimToRead,
+    AtomicToRead,
 }
 
-const WAYS: &[&[Do]] = &[
-    &[Read, Leave],
-    &[Read, Join, Leave],
-    &[Read, Join, Claim, Leave],
-    &[Read, Join, Claim, Atomic, Leave],
-    &[Read, Join, Claim, Atomic, AtomicToRead, Leave],
-    &[Read, Join, Claim, Atomic, AtomicToRead, Join, Claim, Atomic, Leave],
-    &[Read, Join, Claim, Atomic, AtomicToJoin, Claim, Atomic, Leave],
-    &[Read, Join, Claim, Atomic, AtomicToJoin, Leave],
-    &[Alone, Leave],
-    &[Alone, AloneToClaim, Atomic, Leave],
-    &[Alone, AloneToAtomic, AtomicToJoin, Claim, Leave],
-];
+type State = (u64, Vec<Hold>);
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
-    word: u64,
-    threads: Vec<(usize, Hold)>,
+/// How a transition is taken back.
+type Back = fn(u64) -> Option<u64>;
+
+/// For a thread that waits inside: its sign, and where it comes to.
+fn ahead(hold: Hold) -> Option<(Sign, Hold)> {
+    Some(match hold {
+        Hold::OutToClaim | Hold::ReadToClaim | Hold::AtomicToClaim => {
+            (word::is_claiming, Hold::Claim)
+        }
+        Hold::OutToAtomic | Hold::JoinToAtomic | Hold::ClaimToAtomic => {
+            (word::is_changing, Hold::Atomic)
+        }
+        Hold::JoinToRead | Hold::ClaimToRead | Hold::AtomicToRead => (word::is_reading, Hold::Read),
+        _ => return None,
+    })
 }
 
-/// What `hold` and the next thing to do make of the word: none if it waits. The second is true
-/// when the thing is done.
-fn step(word: u64, hold: Hold, next: Do) -> Option<(u64, Hold, bool)> {
-    let entered = |step: Step, hold| match step {
-        Step::To(word) => Some((word, hold, true)),
-        Step::Wait | Step::Full => None,
-    };
-    let seen = |sign: bool, hold| sign.then_some((word, hold, true));
-    match (hold, next) {
-        (Hold::Nothing, Read) => entered(word::read(word), Hold::Read),
-        (Hold::Nothing, Alone) => entered(word::be_alone(word), Hold::Alone),
-        (Hold::Read, Join) => Some((word::join(word), Hold::Join, true)),
-        (Hold::Read, Leave) => Some((word::read_done(word), Hold::Nothing, true)),
-        (Hold::Join, Claim) => seen(word::is_claiming(word), Hold::Claim),
-        (Hold::Join | Hold::Claim, Leave) => Some((word::join_done(word), Hold::Nothing, true)),
-        (Hold::Claim, Atomic) => Some((word::on_to_atomic(word), Hold::ToAtomic, false)),
-        (Hold::ToAtomic, Atomic) => seen(word::is_changing(word), Hold::Atomic),
-        (Hold::Atomic, AtomicToRead) => Some((word::atomic_to_read(word), Hold::ToRead, false)),
-        (Hold::ToRead, AtomicToRead) => seen(word::is_reading(word), Hold::Read),
-        (Hold::Atomic, AtomicToJoin) => Some((word::atomic_to_join(word), Hold::Join, true)),
-        (Hold::Atomic, Leave) => Some((word::atomic_done(word), Hold::Nothing, true)),
-        (Hold::Alone, AloneToClaim) => {
-            Some((word - word::ALONE + word::CLAIMING + word::JOINER, Hold::Claim, true))
-        }
-        (Hold::Alone, AloneToAtomic) => {
-            Some((word - word::ALONE + word::CHANGING + word::ATOMIC, Hold::Atomic, true))
-        }
-        (Hold::Alone, Leave) => Some((word - word::ALONE, Hold::Nothing, true)),
-        (hold, next) => unreachable!("{next:?} does not follow {hold:?}"),
+fn sign(hold: Hold) -> Option<Sign> {
+    ahead(hold).map(|(sign, _)| sign)
+}
+
+/// For a thread that waits inside: how and where it goes back. The two transitions that have two
+/// steps may end half-way.
+fn behind(word: u64, hold: Hold) -> (Back, Hold) {
+    match hold {
+        Hold::OutToClaim => (word::claim_back_out, Hold::Nothing),
+        Hold::ReadToClaim => (word::join_back_to_read, Hold::Read),
+        Hold::AtomicToClaim if word::is_reading(word) => (Some, Hold::Join),
+        Hold::AtomicToClaim => (word::join_back_to_atomic, Hold::Atomic),
+        Hold::OutToAtomic => (word::atomic_back_out, Hold::Nothing),
+        Hold::JoinToAtomic => (word::atomic_back_to_join, Hold::Join),
+        Hold::ClaimToAtomic => (word::atomic_back_to_join, Hold::Claim),
+        Hold::JoinToRead => (word::read_back_to_join, Hold::Join),
+        Hold::ClaimToRead if word::is_claiming(word) => (word::refuge_back, Hold::Claim),
+        Hold::ClaimToRead => (word::refuge_back, Hold::Atomic),
+        _ => (word::read_back_to_atomic, Hold::Atomic),
     }
 }
 
-fn check(state: &State) {
-    let holds = |hold| state.threads.iter().any(|thread| thread.1 == hold);
-    let inside = state.threads.iter().filter(|thread| thread.1 != Hold::Nothing).count();
-    assert!(!(holds(Hold::Atomic) && holds(Hold::Read)), "A and R together: {state:?}");
-    assert!(!(holds(Hold::Claim) && holds(Hold::Read)), "C and R together: {state:?}");
-    assert!(!(holds(Hold::Claim) && holds(Hold::Atomic)), "C and A together: {state:?}");
-    assert!(!holds(Hold::Alone) || inside == 1, "the exclusive joiner is not alone: {state:?}");
+/// All that a thread can do next.
+fn steps(word: u64, hold: Hold) -> Vec<(u64, Hold)> {
+    if let Some((sign, ahead)) = ahead(hold) {
+        let (back, behind) = behind(word, hold);
+        let went_back = back(word).map(|word| (word, behind));
+        assert_eq!(went_back.is_none(), sign(word), "either it has its sign or it can go back");
+        return went_back.into_iter().chain(sign(word).then_some((word, ahead))).collect();
+    }
+    let mut steps = Vec::new();
+    let mut enters = |step: Step, hold| {
+        if let Step::To(word) = step {
+            steps.push((word, hold));
+        }
+    };
+    match hold {
+        Hold::Nothing => {
+            enters(word::read(word), Hold::Read);
+            enters(word::claim(word), Hold::OutToClaim);
+            enters(word::claim_at_once(word), Hold::Claim);
+            enters(word::atomic(word), Hold::OutToAtomic);
+            enters(word::atomic_at_once(word), Hold::Atomic);
+            enters(word::be_alone(word), Hold::Alone);
+        }
+        Hold::Read => {
+            steps.push((word::read_done(word), Hold::Nothing));
+            steps.push((word::join(word), Hold::Join));
+            steps.push((word::join(word), Hold::ReadToClaim));
+        }
+        Hold::Join => {
+            steps.push((word::join_done(word), Hold::Nothing));
+            steps.push((word::to_read(word), Hold::JoinToRead));
+            steps.push((word::to_atomic(word), Hold::JoinToAtomic));
+            // J → C taken back is no change at all.
+            steps.extend(word::is_claiming(word).then_some((word, Hold::Claim)));
+        }
+        Hold::Claim => {
+            steps.push((word::join_done(word), Hold::Nothing));
+            steps.push((word::to_read(word), Hold::ClaimToRead));
+            steps.push((word::to_atomic(word), Hold::ClaimToAtomic));
+        }
+        Hold::Atomic => {
+            steps.push((word::atomic_done(word), Hold::Nothing));
+            steps.push((word::atomic_to_read(word), Hold::AtomicToRead));
+            steps.push((word::atomic_to_join(word), Hold::Join));
+            steps.push((word::atomic_to_join(word), Hold::AtomicToClaim));
+        }
+        _ => {
+            let traded = |to: u64| word - word::ALONE + to;
+            steps.push((traded(word::OPEN), Hold::Nothing));
+            steps.push((traded(word::OPEN + word::READER), Hold::Read));
+            steps.push((traded(word::CLAIMING + word::JOINER), Hold::Claim));
+            steps.push((traded(word::CHANGING + word::ATOMIC), Hold::Atomic));
+        }
+    }
+    steps
 }
 
-/// Visits every state that the ways lead to; how many there are.
-fn search(ways: &[&[Do]]) -> usize {
-    let start = State { word: 0, threads: vec![(0, Hold::Nothing); ways.len()] };
-    let mut seen = HashSet::from([start.clone()]);
+fn check(state: &State) {
+    let (word, holds) = state;
+    let holds_some = |wanted: Hold| holds.contains(&wanted);
+    assert!(!(holds_some(Hold::Atomic) && holds_some(Hold::Read)), "A and R: {state:?}");
+    assert!(!(holds_some(Hold::Claim) && holds_some(Hold::Read)), "C and R: {state:?}");
+    assert!(!(holds_some(Hold::Claim) && holds_some(Hold::Atomic)), "C and A: {state:?}");
+    let inside = holds.iter().filter(|hold| **hold != Hold::Nothing).count();
+    assert!(!holds_some(Hold::Alone) || inside == 1, "not alone: {state:?}");
+    assert!(inside > 0 || *word == 0, "the word is not zero at rest: {state:?}");
+    check_counts(state);
+}
+
+/// I2, and that every thread is in one count.
+fn check_counts(state: &State) {
+    let (word, holds) = state;
+    let count = |kinds: &[Hold]| holds.iter().filter(|hold| kinds.contains(hold)).count() as u32;
+    let Holders { phase, readers, joiners, atomics } = word::holders(*word);
+    let in_readers = [Hold::Read, Hold::JoinToRead, Hold::ClaimToRead, Hold::AtomicToRead];
+    let in_joiners =
+        [Hold::Join, Hold::Claim, Hold::OutToClaim, Hold::ReadToClaim, Hold::AtomicToClaim];
+    let in_atomics = [Hold::Atomic, Hold::OutToAtomic, Hold::JoinToAtomic, Hold::ClaimToAtomic];
+    assert_eq!(readers, count(&in_readers), "{state:?}");
+    assert_eq!(joiners, count(&in_joiners), "{state:?}");
+    assert_eq!(atomics, count(&in_atomics), "{state:?}");
+    let follows = match phase {
+        Phase::Open => joiners + atomics == 0,
+        Phase::Joining => readers > 0 && joiners + atomics > 0,
+        Phase::Claiming => joiners > 0,
+        Phase::Changing => atomics > 0,
+        Phase::Alone => readers + joiners + atomics == 0,
+    };
+    assert!(follows, "the phase does not follow from the counts: {state:?}");
+}
+
+/// Checks the step of thread `me` against all others that wait.
+fn check_step(before: &State, after: u64, me: usize) {
+    let is_entering = before.1[me] == Hold::Nothing;
+    for (other, hold) in before.1.iter().enumerate().filter(|(other, _)| *other != me) {
+        let Some(sign) = sign(*hold) else { continue };
+        assert!(!sign(before.0) || sign(after), "thread {other} had its sign: {before:?}");
+        let is_new = !sign(before.0) && sign(after);
+        assert!(!is_new || Claims::turned(before.0, after), "{other} is not called: {before:?}");
+        // A thread that comes in calls nobody, and must not hold up those who wait for atomics.
+        assert!(!(is_new && is_entering), "{other} is not called: {before:?}");
+        let waits_for_atomics = word::is_changing(before.0) && !sign(before.0);
+        assert!(!(waits_for_atomics && is_entering), "{other} is held up: {before:?}");
+    }
+}
+
+fn search(threads: usize) -> usize {
+    let start: State = (0, vec![Hold::Nothing; threads]);
+    let mut seen = BTreeSet::from([start.clone()]);
     let mut ahead = VecDeque::from([start]);
     while let Some(state) = ahead.pop_front() {
         check(&state);
-        let mut is_stuck = true;
-        for (me, way) in ways.iter().enumerate() {
-            let (at, hold) = state.threads[me];
-            let Some(next) = way.get(at) else { continue };
-            let Some((word, hold, is_done)) = step(state.word, hold, *next) else { continue };
-            is_stuck = false;
-            let mut threads = state.threads.clone();
-            threads[me] = (at + usize::from(is_done), hold);
-            let state = State { word, threads };
-            if seen.insert(state.clone()) {
-                ahead.push_back(state);
+        let mut can_go_on = false;
+        for (me, hold) in state.1.iter().enumerate() {
+            for (word, hold) in steps(state.0, *hold) {
+                check_step(&state, word, me);
+                let mut holds = state.1.clone();
+                // To be taken back is no way on for somebody who does not want to.
+                can_go_on |= sign(holds[me]).is_none_or(|sign| sign(state.0));
+                holds[me] = hold;
+                // Threads are alike: their order makes no difference.
+                holds.sort_unstable();
+                let next = (word, holds);
+                if seen.insert(next.clone()) {
+                    ahead.push_back(next);
+                }
             }
         }
-        let is_over = state.threads.iter().zip(ways).all(|(thread, way)| thread.0 == way.len());
-        assert!(!is_stuck || is_over, "nobody can go on: {state:?} of {ways:?}");
-        assert!(!is_over || state.word == 0, "the word is not zero at rest: {state:?}");
+        assert!(can_go_on, "nobody can go on: {state:?}");
     }
     seen.len()
 }
 
-/// All ways beside each other, in groups of `threads`, each group once.
-fn search_groups(threads: usize, from: usize, group: &mut Vec<&'static [Do]>) -> usize {
-    if group.len() == threads {
-        return search(group);
-    }
-    let mut states = 0;
-    for (at, way) in WAYS.iter().enumerate().skip(from) {
-        group.push(way);
-        states += search_groups(threads, at, group);
-        group.pop();
-    }
-    states
-}
-
 #[test]
 #[cfg_attr(miri, ignore = "it has no unsafe code, and many states")]
-fn no_interleaving_of_four_threads_breaks_an_invariant() {
-    assert!(search_groups(2, 0, &mut Vec::new()) > 1_000);
-    assert!(search_groups(3, 0, &mut Vec::new()) > 10_000);
-    let states = search_groups(4, 0, &mut Vec::new());
-    println!("four threads: {states} states");
+fn no_walk_of_five_threads_breaks_an_invariant() {
+    for threads in 1..=5 {
+        println!("{threads} threads: {} states", search(threads));
+    }
 }

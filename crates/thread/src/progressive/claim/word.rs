@@ -47,13 +47,15 @@ pub(super) fn is_claiming(word: u64) -> bool {
     word & PHASE == CLAIMING
 }
 
-/// The sign for a claimant that has moved on: the atomic phase. It stays while an atomic is there.
+/// The sign for a thread that waits in the atomics' count: the atomic phase. It stays while an
+/// atomic is there.
 #[inline]
 pub(super) fn is_changing(word: u64) -> bool {
     word & PHASE == CHANGING
 }
 
-/// The sign for an atomic that became a reader: readers are in. It stays while a reader is there.
+/// The sign for a thread that waits in the readers' count: readers are in. It stays while a reader
+/// is there.
 #[inline]
 pub(super) fn is_reading(word: u64) -> bool {
     matches!(word & PHASE, OPEN | JOINING)
@@ -77,6 +79,60 @@ pub(super) fn be_alone(word: u64) -> Step {
     if word & !FLAGS == 0 { Step::To(word | ALONE) } else { Step::Wait }
 }
 
+/// T12: beside the atomics inside, or in their count, to wait for the atomic phase. Returners and
+/// joiners wait for the last atomic, so nobody comes in beside those.
+#[inline]
+pub(super) fn atomic(word: u64) -> Step {
+    let phase = word & PHASE;
+    if phase == ALONE || phase == CHANGING && word & (READERS | JOINERS) != 0 {
+        return Step::Wait;
+    }
+    if is_full(word) {
+        return Step::Full;
+    }
+    let word = word + ATOMIC;
+    Step::To(if phase == OPEN { turned_over(word | JOINING) } else { word })
+}
+
+/// T12, if the atomic phase is there or begins with it.
+#[inline]
+pub(super) fn atomic_at_once(word: u64) -> Step {
+    match atomic(word) {
+        Step::To(new) if !is_changing(new) => Step::Wait,
+        step => step,
+    }
+}
+
+/// T12 taken back, as long as it waits for the atomic phase.
+#[inline]
+pub(super) fn atomic_back_out(word: u64) -> Option<u64> {
+    (!is_changing(word)).then(|| turned_over(word - ATOMIC))
+}
+
+/// T15: joins from outside. As for a reader, the phase must be open.
+#[inline]
+pub(super) fn claim(word: u64) -> Step {
+    match read(word) {
+        Step::To(_) => Step::To(turned_over((word + JOINER) | JOINING)),
+        step => step,
+    }
+}
+
+/// T15, if the claim phase begins with it.
+#[inline]
+pub(super) fn claim_at_once(word: u64) -> Step {
+    match claim(word) {
+        Step::To(new) if !is_claiming(new) => Step::Wait,
+        step => step,
+    }
+}
+
+/// T15 taken back, as long as it waits for the claim phase.
+#[inline]
+pub(super) fn claim_back_out(word: u64) -> Option<u64> {
+    (!is_claiming(word)).then(|| join_done(word))
+}
+
 /// T2
 #[inline]
 pub(super) fn read_done(word: u64) -> u64 {
@@ -89,22 +145,28 @@ pub(super) fn join(word: u64) -> u64 {
     turned_over((word - READER + JOINER) & !PHASE | JOINING)
 }
 
+/// T3 taken back, as long as it waits for the claim phase: until then readers are in.
+#[inline]
+pub(super) fn join_back_to_read(word: u64) -> Option<u64> {
+    (!is_claiming(word)).then(|| to_read(word))
+}
+
 /// T5, from Join and from Claim.
 #[inline]
 pub(super) fn join_done(word: u64) -> u64 {
     turned_over(word - JOINER)
 }
 
-/// T6
+/// T6 from Claim, T13 from Join.
 #[inline]
-pub(super) fn on_to_atomic(word: u64) -> u64 {
+pub(super) fn to_atomic(word: u64) -> u64 {
     turned_over(word - JOINER + ATOMIC)
 }
 
-/// T6 taken back, as long as somebody still claims.
+/// T6 and T13 taken back, as long as it waits for the atomic phase.
 #[inline]
-pub(super) fn back_to_claim(word: u64) -> Option<u64> {
-    is_claiming(word).then(|| word - ATOMIC + JOINER)
+pub(super) fn atomic_back_to_join(word: u64) -> Option<u64> {
+    (!is_changing(word)).then(|| word - ATOMIC + JOINER)
 }
 
 /// T7
@@ -121,7 +183,7 @@ pub(super) fn atomic_to_read(word: u64) -> u64 {
 
 /// T8 taken back, as long as the phase is the same.
 #[inline]
-pub(super) fn back_to_atomic(word: u64) -> Option<u64> {
+pub(super) fn read_back_to_atomic(word: u64) -> Option<u64> {
     is_changing(word).then(|| word - READER + ATOMIC)
 }
 
@@ -131,17 +193,46 @@ pub(super) fn atomic_to_join(word: u64) -> u64 {
     turned_over(word - ATOMIC + JOINER)
 }
 
-/// The phase that follows from who is there, in the same exchange as the change before: so the
-/// last one out always turns the phase over, and nobody can miss it.
+/// T9 taken back, as long as the phase is the same.
+#[inline]
+pub(super) fn join_back_to_atomic(word: u64) -> Option<u64> {
+    is_changing(word).then(|| word - JOINER + ATOMIC)
+}
+
+/// T14, from Join and from Claim.
+#[inline]
+pub(super) fn to_read(word: u64) -> u64 {
+    turned_over(word - JOINER + READER)
+}
+
+/// T14 from Join taken back, as long as it waits to read.
+#[inline]
+pub(super) fn read_back_to_join(word: u64) -> Option<u64> {
+    (!is_reading(word)).then(|| word - READER + JOINER)
+}
+
+/// T14 from Claim taken back, as long as it waits to read: to Claim while others claim, and later
+/// to Atomic.
+#[inline]
+pub(super) fn refuge_back(word: u64) -> Option<u64> {
+    if is_claiming(word) { Some(word - READER + JOINER) } else { read_back_to_atomic(word) }
+}
+
+/// Whether as many are inside as a field can count.
+#[inline]
+fn is_full(word: u64) -> bool {
+    let joiners = (word & JOINERS) / JOINER;
+    let atomics = (word & ATOMICS) / ATOMIC;
+    (word & READERS) + joiners + atomics >= MOST
+}
+
+/// The phase that follows from the counts, in the same exchange as the change before: so the last
+/// one out always turns the phase over, and nobody can miss it.
 #[inline]
 fn turned_over(word: u64) -> u64 {
     let (readers, joiners, atomics) = (word & READERS, word & JOINERS, word & ATOMICS);
     let phase = match word & PHASE {
-        JOINING | CHANGING if atomics == 0 => match (readers, joiners) {
-            (_, 0) => OPEN,
-            (0, _) => CLAIMING,
-            _ => JOINING,
-        },
+        // Readers that wait here must not see marks: first come the changes.
         CLAIMING if joiners == 0 => {
             if atomics == 0 {
                 OPEN
@@ -149,6 +240,13 @@ fn turned_over(word: u64) -> u64 {
                 CHANGING
             }
         }
+        CHANGING if atomics != 0 => CHANGING,
+        JOINING | CHANGING => match (readers, joiners, atomics) {
+            (_, 0, 0) => OPEN,
+            (0, 0, _) => CHANGING,
+            (0, ..) => CLAIMING,
+            _ => JOINING,
+        },
         phase => phase,
     };
     word & !PHASE | phase

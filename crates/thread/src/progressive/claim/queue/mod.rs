@@ -124,6 +124,7 @@ impl<T> Queue<T> {
     }
 
     fn push_beside_others(&self, node: *mut Node<T>) {
+        // Not `ClaimLock::atomic`: the claim phase makes the node visible to all atomics.
         let claim = self.list.claim();
         claim.free_aside();
         self.append(&ClaimGuard::atomic(claim), node);
