@@ -95,9 +95,12 @@
 
 #[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod ending;
+mod limit;
 mod lock;
 #[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod model;
+mod owner;
+mod per_cpu;
 mod record;
 #[cfg(feature = "signals")]
 mod signals;
@@ -108,7 +111,10 @@ mod tests;
 mod ticket;
 mod word;
 
+pub use self::limit::Limited;
 pub use self::lock::{Lock, Refused, Steal};
+pub use self::owner::Owner;
+pub use self::per_cpu::PerCpu;
 pub use self::ticket::{Revoked, Ticket};
 pub use self::word::Word;
 pub use crate::backend::{Backend, Choice, backend};
