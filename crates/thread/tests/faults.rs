@@ -33,8 +33,10 @@ static MAY_GO_ON: AtomicU32 = AtomicU32::new(0);
 /// Makes the page writable, as soon as the test allows it.
 extern "C" fn repair(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     let page = PAGE.load(Ordering::Acquire);
-    // SAFETY: the kernel gives a handler with `SA_SIGINFO` the facts of the fault.
-    let at = unsafe { (*info).si_addr() };
+    // SAFETY: the kernel gives a handler with `SA_SIGINFO` the facts of the signal.
+    let info = unsafe { &*info };
+    // SAFETY: it is a fault, which has an address.
+    let at = unsafe { info.si_addr() };
     if at.addr() & !(PAGE_SIZE - 1) != page.addr() {
         // SAFETY: this ends the process: the fault is not the test's.
         unsafe { libc::abort() };

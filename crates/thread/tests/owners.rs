@@ -272,7 +272,7 @@ fn a_cancel_ends_the_owner_that_it_names_at_once_and_no_other() {
                 let desk = &desks[at];
                 let present = *desk.present.lock().unwrap();
                 // Each second time one that is probably over.
-                let target = if round / WORKERS % 2 == 0 { present } else { before[at] };
+                let target = if (round / WORKERS).is_multiple_of(2) { present } else { before[at] };
                 before[at] = present;
                 let Some(Present { owner, number }) = target else {
                     thread::yield_now();
