@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use super::lock::{Lock, Refused, Steal};
 use super::owner::Owner;
 use super::ticket::{Revoked, Ticket};
 use super::word::Word;
@@ -9,7 +10,7 @@ use crate::sync::machine::AtomicU64;
 
 /// A [`Ticket`] with a limit, made by [`Ticket::limit`]: after so many successful stores it
 /// releases the lock, and its owner has to acquire it anew. So a thread that stores all the time
-/// cannot keep the lock for ever from threads that acquire with [`Steal::Never`](super::Steal).
+/// cannot keep the lock for ever from threads that acquire with [`Steal::Never`].
 ///
 /// Loads and checks do not count. The price is a counter, in this type only: a ticket without a
 /// limit has none.
@@ -29,13 +30,15 @@ use crate::sync::machine::AtomicU64;
 #[must_use = "dropped, it releases the lock"]
 pub struct Limited<'a, T> {
     ticket: Ticket<'a, T>,
+    /// 0 for none.
+    limit: Cell<u64>,
     left: Cell<u64>,
 }
 
 impl<'a, T> Ticket<'a, T> {
     /// The same ticket, good for `stores` successful stores. 0 stands for as many as one likes.
     pub fn limit(self, stores: u64) -> Limited<'a, T> {
-        let limited = Limited { ticket: self, left: Cell::new(0) };
+        let limited = Limited { ticket: self, limit: Cell::new(0), left: Cell::new(0) };
         limited.set_limit(stores);
         limited
     }
@@ -44,13 +47,38 @@ impl<'a, T> Ticket<'a, T> {
 impl<'a, T> Limited<'a, T> {
     /// Begins to count anew, with another limit. 0 stands for as many stores as one likes.
     pub fn set_limit(&self, stores: u64) {
+        self.limit.set(stores);
         // With one store each nanosecond the count ends after 584 years.
         self.left.set(if stores == 0 { u64::MAX } else { stores });
+    }
+
+    /// The ticket, for stores that do not count.
+    pub fn uncounted(&self) -> &Ticket<'a, T> {
+        &self.ticket
     }
 
     /// The ticket without its limit.
     pub fn without_limit(self) -> Ticket<'a, T> {
         self.ticket
+    }
+
+    /// [`Ticket::renew`]. If the lock had to be acquired, the count begins anew.
+    ///
+    /// # Errors
+    /// The same.
+    #[inline]
+    pub fn renew(&mut self, steal: Steal) -> Result<bool, Refused> {
+        let renewed = self.ticket.renew(steal)?;
+        if renewed {
+            self.set_limit(self.limit.get());
+        }
+        Ok(renewed)
+    }
+
+    /// [`Ticket::lock`].
+    #[must_use]
+    pub fn lock(&self) -> &'a Lock<T> {
+        self.ticket.lock()
     }
 
     /// [`Ticket::owner`].

@@ -86,9 +86,18 @@ fn a_limited_ticket_counts_what_it_has_stored_and_releases_the_lock() {
     assert_eq!(unsafe { ticket.store_raw(elsewhere.as_ptr(), 5) }, Ok(()), "the fifth is made");
     assert!(!lock.is_owned(), "and it was the last one");
     assert_eq!(ticket.store(|word| word, 9), Err(Revoked));
-    ticket.set_limit(5);
+    ticket.set_limit(2);
     assert_eq!(ticket.store(|word| word, 9), Err(Revoked));
     assert_eq!(lock.words().peek(), 3);
+    let mut ticket = ticket;
+    for round in 0..3 {
+        assert_eq!(ticket.renew(Steal::Never), Ok(true), "{round}");
+        assert_eq!(ticket.renew(Steal::Never), Ok(false));
+        assert_eq!(ticket.add(|word| word, 1), Ok(()));
+        assert_eq!(ticket.add(|word| word, 1), Ok(()));
+        assert_eq!(ticket.check(), Err(Revoked), "the count begins anew with each acquisition");
+    }
+    drop(ticket);
 
     let ticket = lock.acquire(Steal::Never).unwrap().limit(0);
     assert!((0..10_000).all(|n| ticket.store(|word| word, n) == Ok(())), "0 is no limit");

@@ -98,6 +98,12 @@ impl<'a, T> Ticket<'a, T> {
         Self { lock, record, area, name, cpu, owner, mode, thread: PhantomData }
     }
 
+    /// The lock that this is a ticket of.
+    #[must_use]
+    pub fn lock(&self) -> &'a Lock<T> {
+        self.lock
+    }
+
     /// The acquisition that this ticket stands for, for
     /// [`Lock::cancel_owner`](super::Lock::cancel_owner).
     #[must_use]
