@@ -196,7 +196,7 @@ fn a_child_of_a_fork_acquires_again_what_its_thread_owns() {
 
 const WORKERS: usize = 4;
 /// How many owners are ended by cancels.
-const CANCELS: u64 = if cfg!(debug_assertions) { 500 } else { 10_000 };
+const CANCELS: u64 = if cfg!(debug_assertions) { 200 } else { 10_000 };
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a worker tells of its present acquisition.

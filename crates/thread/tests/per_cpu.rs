@@ -285,6 +285,22 @@ fn what_iteration_loads_from_a_part_belongs_together() {
 }
 
 #[test]
+fn what_was_read_from_a_part_that_was_taken_meanwhile_is_read_again() {
+    let words: PerCpu<Word> = PerCpu::default();
+    let mut calls = 0;
+    let parts = words.for_each(|ticket| {
+        calls += 1;
+        if calls == 1 {
+            // After the last load: nobody else would notice.
+            ticket.lock().cancel(Steal::Force).unwrap();
+        }
+        Ok(calls)
+    });
+    assert_eq!(parts.unwrap()[0], 2);
+    assert_eq!(calls, words.cpus() + 1);
+}
+
+#[test]
 fn a_child_of_a_fork_goes_on_with_all_parts() {
     let words: Arc<PerCpu<Word>> = Arc::default();
     let running = Arc::new(Running::default());
