@@ -262,8 +262,10 @@ fn a_cancel_ends_the_owner_that_it_names_at_once_and_no_other() {
             let (mut ended, mut late) = (0, 0_u64);
             let mut before: Vec<Option<Present>> = vec![None; WORKERS];
             let start = Instant::now();
+            // A cancel and the stores take turns at the gate of a plain lock, in no order.
+            let cancels = CANCELS / if backend().backend().name() == "plain" { 10 } else { 1 };
             for round in 0.. {
-                if ended == CANCELS {
+                if ended == cancels {
                     break;
                 }
                 // The workers must get on for the next owner to come.

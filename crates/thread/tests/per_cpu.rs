@@ -262,7 +262,7 @@ fn what_iteration_loads_from_a_part_belongs_together() {
         let (pairs, running) = (Arc::clone(&pairs), Arc::clone(&running));
         thread::spawn(move || {
             let mut seen = 0;
-            for round in 0..1_000 {
+            for round in 0..300 {
                 let read = |ticket: &Ticket<'_, Pair>| {
                     // In the wrong order on purpose: others' stores between the two would show.
                     let begun = ticket.load(|pair| &pair.begun)?;
@@ -281,7 +281,7 @@ fn what_iteration_loads_from_a_part_belongs_together() {
         })
     };
     disturb(workers);
-    assert!(reading.join().unwrap() > 100, "there was hardly anything to see");
+    assert!(reading.join().unwrap() > 30, "there was hardly anything to see");
 }
 
 #[test]
