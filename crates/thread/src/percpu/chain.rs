@@ -47,6 +47,7 @@ impl<V> Link<V> {
     }
 
     /// The value, and the next link.
+    #[cfg(not(lockspan_loom))]
     pub(crate) fn split(&mut self) -> (&mut V, Option<&mut Self>) {
         // SAFETY: null, or a box that is this link's, which is borrowed for as long.
         (&mut self.value, unsafe { self.next.get_mut().as_mut() })

@@ -134,6 +134,7 @@ impl<T> Lock<T> {
     /// # Errors
     /// [`Refused::Held`] if another thread owns it and may keep it; [`Refused::Thread`] if this
     /// thread can own nothing.
+    #[inline]
     pub fn acquire(&self, steal: Steal) -> Result<Ticket<'_, T>, Refused> {
         self.acquire_by(backend().backend(), steal)
     }
@@ -152,7 +153,13 @@ impl<T> Lock<T> {
         Ok(ticket.expect("no owner was asked for that could be gone"))
     }
 
-    /// The ticket of this thread's own acquisition, if that owns the lock.
+    /// T8 alone: the same ticket again, if this thread owns the lock.
+    #[inline]
+    pub(super) fn acquire_again(&self) -> Option<Ticket<'_, T>> {
+        self.ticket_again(backend().backend())
+    }
+
+    /// T8: the ticket of this thread's own acquisition, if that owns the lock.
     #[inline]
     fn ticket_again(&self, backend: Backend) -> Option<Ticket<'_, T>> {
         let mine = record::mine_already()?;
@@ -173,6 +180,7 @@ impl<T> Lock<T> {
 
     /// A new acquisition, even if this thread owns the lock; if `only` is some, none unless that
     /// one owns it. When it returns `Ok`, no other acquisition stores any more.
+    #[inline(never)]
     fn take_by(
         &self,
         backend: Backend,

@@ -16,11 +16,13 @@ pub struct Owner(NonZeroU64);
 
 impl Owner {
     /// The acquisition whose first name this is.
+    #[inline]
     pub(super) fn of(first: Name) -> Self {
         Self::from_bits(first.word()).expect("a name is not 0")
     }
 
     /// As a number, for a log or for another language. It is not 0.
+    #[inline]
     #[must_use]
     pub fn to_bits(self) -> u64 {
         self.0.get()
@@ -28,6 +30,7 @@ impl Owner {
 
     /// From what [`to_bits`](Self::to_bits) gave; none for 0. Any other number is harmless: it
     /// names an acquisition that owns nothing.
+    #[inline]
     #[must_use]
     pub fn from_bits(bits: u64) -> Option<Self> {
         NonZeroU64::new(bits).map(Self)

@@ -150,6 +150,7 @@ impl Record {
     }
 
     /// The processor that the name is bound to, if that can still be said.
+    #[inline]
     pub(super) fn cpu_of(&self, name: Name) -> Option<u32> {
         let era = self.era.load(Ordering::Acquire);
         (name.number() >= era >> CPU_BITS).then_some((era & CPU) as u32)
@@ -232,6 +233,8 @@ struct Mine(Cell<Option<&'static Record>>);
 
 thread_local! {
     static MINE: Mine = const { Mine(Cell::new(None)) };
+    /// The same record, in a cell without a destructor: each acquire reads it.
+    static KNOWN: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
 impl Drop for Mine {
@@ -239,6 +242,7 @@ impl Drop for Mine {
         if let Some(record) = self.0.take() {
             // A fork in a later destructor must not speak for the record's next thread.
             forget_forks();
+            KNOWN.set(None);
             record.release_all();
             #[cfg(feature = "signals")]
             crate::backend::signal::forget_thread();
@@ -262,6 +266,7 @@ pub(super) fn mine() -> Option<&'static Record> {
                 &record.comes_again,
             );
             mine.0.set(Some(record));
+            KNOWN.set(Some(record));
             record
         }
     };
@@ -269,6 +274,7 @@ pub(super) fn mine() -> Option<&'static Record> {
 }
 
 /// The calling thread's record, if it has one.
+#[inline]
 pub(super) fn mine_already() -> Option<&'static Record> {
-    MINE.try_with(|mine| mine.0.get()).ok().flatten()
+    KNOWN.get()
 }

@@ -19,9 +19,9 @@
 //! lock, a signal to that thread and a second barrier; and where the thread may be holding the
 //! signal back, a wait until the flag is down. `backend/native/signal/mod.rs` has the reasons.
 //!
-//! - **I5** A marked word never loses its mark but by S2, T1 or T2. So a section that compares it
+//! - **I6** A marked word never loses its mark but by S2, T1 or T2. So a section that compares it
 //!   fails, and the owner's release as well.
-//! - **I6** Who has done S2 has seen to n's end itself, whatever others did. A thief of that thief
+//! - **I7** Who has done S2 has seen to n's end itself, whatever others did. A thief of that thief
 //!   finds a name that stands alone: a chain of thieves leaves nobody behind.
 
 use super::lock::{Lock, Steal, is_gone, is_released, ptr_eq};

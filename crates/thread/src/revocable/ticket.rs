@@ -86,6 +86,7 @@ impl<T> Drop for Ticket<'_, T> {
 }
 
 impl<'a, T> Ticket<'a, T> {
+    #[inline]
     pub(super) fn new(
         lock: &'a Lock<T>,
         record: &'static Record,
@@ -106,6 +107,7 @@ impl<'a, T> Ticket<'a, T> {
 
     /// The acquisition that this ticket stands for, for
     /// [`Lock::cancel_owner`](super::Lock::cancel_owner).
+    #[inline]
     #[must_use]
     pub fn owner(&self) -> Owner {
         self.owner
@@ -301,6 +303,7 @@ impl<'a, T> Ticket<'a, T> {
     /// Ends the ticket, and leaves the lock to this thread until another one takes it. The thread's
     /// next [`acquire`](super::Lock::acquire) gets the same ticket again, if none did; its end, or
     /// [`release_all`](super::release_all), releases the lock.
+    #[inline]
     pub fn keep(self) {
         mem::forget(self);
     }
