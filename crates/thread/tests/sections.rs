@@ -155,7 +155,8 @@ fn shape(code: &[&str]) -> String {
 
 /// A conditional store, to whatever address: three comparisons and the store.
 const STORE: &str = "cmp jb cmp jne cmp jne mov";
-/// The exchange of a lock's word on one processor, the only section with an interlocked instruction.
+/// The exchange of a lock's word on one processor, the only section that has an interlocked
+/// instruction.
 const EXCHANGE: &str = "cmp jne mov lock";
 
 #[test]

@@ -76,7 +76,7 @@
 //! | T4 | n → m | `Force` | – | barrier that aborts sections: see below |
 //! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
 //! | T6 | n → 0 | release, drop | – | – |
-//! | T7 | n → m, moved | store by a thread that moved | n is the ticket's | nothing: n was its own |
+//! | T7 | n → m, moved | store by a moved thread | n is the ticket's | nothing: n was its own |
 //! | T8 | n | acquire | n of this thread, not released | nothing: the same ticket |
 //! | T9 | n → m → 0 | `cancel_owner` | n's owner is the given one | as T2 to T5, then T6 |
 //! | T10 | n | `cancel_owner` | n's owner is another one, or n is 0 | barrier or wait, see below |
@@ -103,10 +103,11 @@
 //!
 //! # Faults
 //!
-//! A store to an address that cannot be written ([`Ticket::store_raw`]) faults inside a section. The
-//! kernel leaves the section before it calls the handler, so with `rseq` nothing is left behind,
-//! and the section begins anew when the handler returns. With the other backends the flag or gate
-//! is up until then, and a thief waits for the handler; `signal` sends it back to the comparison.
+//! A store to an address that cannot be written ([`Ticket::store_raw`]) faults inside a section.
+//! With `rseq` the kernel leaves the section before it calls the handler: nothing is left behind,
+//! and the section begins anew when the handler returns. With `membarrier` and `plain` the flag or
+//! gate is up until then, and a thief waits for the handler. With `signal` a thief does not wait:
+//! the signal comes when the handler returns, and the section compares again.
 //!
 //! # Progress
 //!

@@ -439,8 +439,8 @@ impl<T> Held<'_, T> {
         }
         let (flag, owner) = (self.record.section.as_ptr(), self.lock.word().as_ptr());
         let name = self.name.word();
-        // SAFETY: `at` is an atomic that lives through the call, as all callers see to; the record's
-        // flag is this thread's, as a ticket stays with its thread.
+        // SAFETY: `at` is an atomic that lives through the call, as all callers see to; the flag is
+        // this thread's, as a ticket stays with its thread.
         let stored = unsafe { signal::store_if(flag, owner, name, at, value) };
         stored.then_some(()).ok_or(Revoked)
     }

@@ -59,8 +59,8 @@ pub(super) struct State {
     pub(super) stored: u8,
     /// How much a thread that empties the word has taken out.
     pub(super) drained: u8,
-    /// Not of the machine: the owners of each thread whose cancel has returned, a bit for the number
-    /// of each, and whether something has happened that must not.
+    /// Not of the machine: the owners of each thread whose cancel has returned, a bit for each
+    /// number, and what has happened that must not.
     pub(super) cancelled: [u8; THREADS],
     pub(super) wrong: Option<Wrong>,
 }

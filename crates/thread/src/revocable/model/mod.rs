@@ -7,9 +7,9 @@
 //! interrupts it, or at any moment between. The threads acquire a lock by force and add 1 to a
 //! word, by a load and a store. A store that comes too late shows as a sum that is too small.
 //!
-//! Other threads cancel an owner that they have seen: after that it must not store, nor be told that
-//! it owns the lock, and no other owner may be hit. Or they empty the word, as a thread does that
-//! goes through the parts of all processors: what they take out counts for the sum.
+//! Other threads cancel an owner that they have seen: after that it must not store, nor be told
+//! that it owns the lock, and no other owner may be hit. Or they empty the word, as a thread does
+//! that goes through the parts of all processors: what they take out counts for the sum.
 //!
 //! `machine.rs` is the machine, `program.rs` what the threads do, step by step as in `lock.rs` and
 //! `ticket.rs`, and `signals.rs` what thieves do that send signals, as in the file of that name.
