@@ -132,9 +132,12 @@ impl<T> PerCpu<T> {
         self.chains.iter().flat_map(Link::chain).map(|link| &link.value)
     }
 
-    /// Becomes the owner of a part of this processor: see the table above for which. If this
-    /// thread owns it already, that costs some loads and comparisons; [keep](Ticket::keep) the
-    /// ticket for that, or use [`with`](Self::with).
+    /// Becomes the owner of a part of this processor.
+    ///
+    /// That is the first part, unless its owner has stored to it on another processor. Then it is a
+    /// spare part, which is made if there is none; if there are as many as the limit says, the
+    /// first part is taken by force. If this thread owns the part already, this costs some loads
+    /// and comparisons: [keep](Ticket::keep) the ticket for that, or use [`with`](Self::with).
     ///
     /// # Errors
     /// [`Refused::Thread`] if this thread can own nothing.
