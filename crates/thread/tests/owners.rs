@@ -196,7 +196,7 @@ fn a_child_of_a_fork_acquires_again_what_its_thread_owns() {
 
 const WORKERS: usize = 4;
 /// How many owners are ended by cancels.
-const CANCELS: u64 = if cfg!(debug_assertions) { 200 } else { 10_000 };
+const CANCELS: u64 = if cfg!(debug_assertions) { 200 } else { 2_000 };
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What a worker tells of its present acquisition.
@@ -243,9 +243,14 @@ fn a_cancel_ends_the_owner_that_it_names_at_once_and_no_other() {
                     && ticket.store_to(&desk.stored, number << 32 | count).is_ok()
                 {
                     count += 1;
-                    if count % 4_096 == 0 && number % 4 == 0 {
-                        // Over without any cancel.
-                        break;
+                    if count % 4_096 == 0 {
+                        steps.step();
+                        // The gate of a plain lock has no order: this lets a cancel in.
+                        thread::yield_now();
+                        if number % 4 == 0 {
+                            // Over without any cancel.
+                            break;
+                        }
                     }
                 }
                 steps.step();
@@ -262,8 +267,8 @@ fn a_cancel_ends_the_owner_that_it_names_at_once_and_no_other() {
             let (mut ended, mut late) = (0, 0_u64);
             let mut before: Vec<Option<Present>> = vec![None; WORKERS];
             let start = Instant::now();
-            // A cancel and the stores take turns at the gate of a plain lock, in no order.
-            let cancels = CANCELS / if backend().backend().name() == "plain" { 10 } else { 1 };
+            // The gate of a plain lock has no order, so a cancel may wait for long.
+            let cancels = if backend().backend().name() == "plain" { 20 } else { CANCELS };
             for round in 0.. {
                 if ended == cancels {
                     break;

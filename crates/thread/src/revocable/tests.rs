@@ -100,7 +100,8 @@ fn a_limited_ticket_counts_what_it_has_stored_and_releases_the_lock() {
     drop(ticket);
 
     let ticket = lock.acquire(Steal::Never).unwrap().limit(0);
-    assert!((0..10_000).all(|n| ticket.store(|word| word, n) == Ok(())), "0 is no limit");
+    let many = if cfg!(miri) { 100 } else { 10_000 };
+    assert!((0..many).all(|n| ticket.store(|word| word, n) == Ok(())), "0 is no limit");
     ticket.set_limit(1);
     let ticket = ticket.without_limit();
     assert!((0..10).all(|n| ticket.store(|word| word, n) == Ok(())));
