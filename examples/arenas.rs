@@ -1,5 +1,6 @@
-//! An allocator with an arena for each processor, as jemalloc has them, three times: behind a mutex
-//! each, as values of a `percpu::Slot`, and as free lists of `percpu::Stack`.
+//! An allocator with an arena for each processor, as jemalloc has them, four times: behind a mutex
+//! each, as values of a `percpu::Slot`, as free lists of `percpu::Stack`, and as words of a
+//! `revocable::PerCpu`, which the next thread takes from one that was preempted in the middle.
 //!
 //! Run: `cargo run -p lockspan-examples --bin arenas`, and for numbers
 //! `cargo run --release -p lockspan-examples --bin arenas measure`.
@@ -15,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockspan::thread::percpu::{Slot, Stack};
+use lockspan::thread::revocable::{PerCpu, Revoked, Ticket, Word};
 
 /// Blocks of 16, 32, 64 and 128 bytes.
 const CLASSES: usize = 4;
@@ -185,6 +187,96 @@ impl Heap for Stacks {
     }
 }
 
+/// The free lists of an arena from which its owner can be evicted. A block belongs to its list when
+/// the length says so, and that is the last store of each change.
+#[derive(Debug)]
+struct Lists {
+    lengths: [Word; CLASSES],
+    blocks: [[Word; KEPT]; CLASSES],
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        let blocks = std::array::from_fn(|_| std::array::from_fn(|_| Word::new(0)));
+        Self { lengths: Default::default(), blocks }
+    }
+}
+
+impl Lists {
+    fn pop(ticket: &Ticket<'_, Self>, class: usize) -> Result<Option<Block>, Revoked> {
+        let length = ticket.load(|lists| &lists.lengths[class])?;
+        let Some(last) = length.checked_sub(1) else { return Ok(None) };
+        let block = ticket.load(|lists| &lists.blocks[class][last as usize])?;
+        ticket.store(|lists| &lists.lengths[class], last)?;
+        Ok(Some(block))
+    }
+
+    /// Whether there was room.
+    fn push(ticket: &Ticket<'_, Self>, class: usize, block: Block) -> Result<bool, Revoked> {
+        let length = ticket.load(|lists| &lists.lengths[class])?;
+        if length == KEPT as u64 {
+            return Ok(false);
+        }
+        ticket.store(|lists| &lists.blocks[class][length as usize], block)?;
+        ticket.store(|lists| &lists.lengths[class], length + 1)?;
+        Ok(true)
+    }
+}
+
+/// Free lists of each processor, taken from threads that were preempted.
+struct Evictable {
+    lists: PerCpu<Lists>,
+    shared: Shared,
+}
+
+impl Evictable {
+    fn pop(&self, class: usize) -> Option<Block> {
+        self.lists.with(|ticket| Lists::pop(ticket, class)).expect("a thread that goes on can own")
+    }
+
+    fn push(&self, class: usize, block: Block) -> bool {
+        let push = |ticket: &Ticket<'_, Lists>| Lists::push(ticket, class, block);
+        self.lists.with(push).expect("a thread that goes on can own")
+    }
+}
+
+impl Heap for Evictable {
+    fn take(&self, class: usize) -> Block {
+        self.pop(class).unwrap_or_else(|| {
+            let mut blocks = self.shared.refill(class);
+            let block = blocks.pop().expect("a batch is not empty");
+            blocks.retain(|block| !self.push(class, *block));
+            self.shared.take_back(class, blocks);
+            block
+        })
+    }
+
+    fn give(&self, class: usize, block: Block) {
+        if !self.push(class, block) {
+            let mut blocks = vec![block];
+            blocks.extend((0..KEPT / 2).map_while(|_| self.pop(class)));
+            self.shared.take_back(class, blocks);
+        }
+    }
+
+    fn free(&self) -> Vec<Block> {
+        let mut all = self.shared.free();
+        let read = |ticket: &Ticket<'_, Lists>| {
+            let mut blocks = Vec::new();
+            for class in 0..CLASSES {
+                for at in 0..ticket.load(|lists| &lists.lengths[class])? as usize {
+                    blocks.push(ticket.load(|lists| &lists.blocks[class][at])?);
+                }
+            }
+            Ok(blocks)
+        };
+        // From here, whatever processor this is: each arena is taken from its owner.
+        let arenas = self.lists.for_each(read).expect("a thread that goes on can own");
+        all.extend(arenas.into_iter().flatten());
+        all
+    }
+}
+
 /// One thread's life: takes and gives back, until `stop` says so; how often.
 fn work(
     heap: &dyn Heap,
@@ -261,10 +353,12 @@ fn main() {
         free: std::array::from_fn(|_| Stack::with_capacity(KEPT)),
         shared: Shared::default(),
     };
-    let heaps: [(&str, &dyn Heap, &Shared); 3] = [
+    let evictable = Evictable { lists: PerCpu::default(), shared: Shared::default() };
+    let heaps: [(&str, &dyn Heap, &Shared); 4] = [
         ("a mutex for each arena", &mutexes, &mutexes.shared),
         ("arenas in a percpu::Slot", &slots, &slots.shared),
         ("lists in percpu::Stacks", &stacks, &stacks.shared),
+        ("lists in a revocable::PerCpu", &evictable, &evictable.shared),
     ];
     if std::env::args().nth(1).as_deref() != Some("measure") {
         for (name, heap, shared) in heaps {
@@ -279,7 +373,7 @@ fn main() {
         for (name, heap, _) in heaps {
             let rate = measure(heap, threads);
             let ratio = rate / *base.get_or_insert(rate);
-            println!("  {name:26} {:7.1} M operations/s  {ratio:5.2}", rate / 1e6);
+            println!("  {name:28} {:7.1} M operations/s  {ratio:5.2}", rate / 1e6);
         }
     }
 }

@@ -17,12 +17,17 @@
  *     }
  *     lockspan_rlock_free(lock);
  *
+ * A thread that stores in batches need not release the lock between them: it
+ * calls lockspan_rlock_relock before each batch, which costs a load and a
+ * comparison while nobody has taken the lock.
+ *
  * What functions return
  *
  *   0          it was done
  *   ECANCELED  the ticket does not own the lock any more; nothing was stored
  *   EBUSY      somebody owns the lock, and the policy leaves it to them
- *   EINVAL     there is no such word or policy, or a result has nowhere to go
+ *   EINVAL     there is no such word or policy, an address is null or not
+ *              aligned, or a result has nowhere to go
  *   EPERM      the ticket was acquired by another thread; nothing was done
  *   EAGAIN     this thread can own nothing: it is ending, or the kernel knows
  *              nothing of it
@@ -37,6 +42,8 @@
  *    lockspan_rlock_release once, by that thread, whether it still owns the lock
  *    or not, and not used afterwards: the call frees it. A thread that ends
  *    with tickets leaves their memory behind, and their locks cannot be freed.
+ *    A thread that locks what it owns already gets the same ticket, which is
+ *    still released once.
  *  - lockspan_rlock_free: all tickets of the lock were released, and no call on
  *    it still runs.
  *  - No function is a cancellation point (pthread_cancel).
@@ -48,7 +55,7 @@
  *
  * Misuse that can be seen is never passed over in silence: where there is no
  * code for it above, a null descriptor or ticket, or the free of a lock that has
- * tickets, it prints one line to standard error and aborts. Any other invalid
+ * tickets or is a processor's part, it prints one line to standard error and aborts. Any other invalid
  * pointer is undefined behaviour.
  */
 #ifndef LOCKSPAN_RLOCK_H
@@ -70,8 +77,12 @@ extern "C" {
 /* The lock with its words; a pointer to it is called its descriptor. */
 typedef struct lockspan_rlock lockspan_rlock_t;
 
-/* One acquisition. */
+/* A ticket: what a thread stores with. */
 typedef struct lockspan_rlock_ticket lockspan_rlock_ticket_t;
+
+/* One acquisition of a lock: a number that never comes twice, and that stays
+   the same until the lock is released or taken away. 0 stands for nobody. */
+typedef uint64_t lockspan_rlock_owner_t;
 
 /* Makes a lock that nobody owns, with this many words of 64 bits, all 0. NULL if
    there is no memory for it. */
@@ -80,11 +91,21 @@ lockspan_rlock_t *lockspan_rlock_new(size_t words);
 void lockspan_rlock_free(lockspan_rlock_t *lock);
 
 /* Becomes the owner and puts the ticket into *ticket. When this returns 0, no
-   other ticket of this lock stores any more. */
+   other acquisition of this lock stores any more. If this thread owns the lock
+   already, it gets the same ticket again, whatever the policy. */
 int lockspan_rlock_lock(lockspan_rlock_t *lock, int policy,
                         lockspan_rlock_ticket_t **ticket);
 /* Takes the lock from its owner and leaves it to nobody. */
 int lockspan_rlock_cancel(lockspan_rlock_t *lock, int policy);
+/* Puts the acquisition that owns the lock at this moment into *owner, or 0. */
+int lockspan_rlock_owner(const lockspan_rlock_t *lock,
+                         lockspan_rlock_owner_t *owner);
+/* Takes the lock from this one owner, if it still owns it, and leaves it to
+   nobody. 0 if it was taken, and also if that owner had gone: then whoever owns
+   the lock by now keeps it, even if it is the same thread. In both cases that
+   owner stores nothing under this lock any more. */
+int lockspan_rlock_owner_cancel(lockspan_rlock_owner_t owner,
+                                lockspan_rlock_t *lock, int policy);
 /* A word's value, for any thread: puts it into *value. */
 int lockspan_rlock_peek_64(const lockspan_rlock_t *lock, size_t word,
                            uint64_t *value);
@@ -92,6 +113,17 @@ int lockspan_rlock_peek_64(const lockspan_rlock_t *lock, size_t word,
 /* Stores to a word. */
 int lockspan_rlock_store_64(lockspan_rlock_ticket_t *ticket, size_t word,
                             uint64_t value);
+/* Stores to any address that is aligned to 8 bytes, if the ticket owns its
+   lock. Meanwhile other threads touch the 8 bytes there by atomic loads and
+   stores, or through tickets of the same lock; a thread that owns the lock may
+   load them as it likes. An address that cannot be written is a fault (SIGSEGV,
+   SIGBUS) as with any store. A handler makes it writable and returns, and then
+   the store is made if the lock is still owned, or it ends the process; it must
+   not jump out of the call (siglongjmp). A thread that takes the lock while
+   the handler runs waits for it with the backends membarrier and plain, and
+   prevents the store with rseq. */
+int lockspan_rlock_store_at_64(lockspan_rlock_ticket_t *ticket, uint64_t *at,
+                               uint64_t value);
 /* Adds to a word, wrapping around. */
 int lockspan_rlock_add_64(lockspan_rlock_ticket_t *ticket, size_t word,
                           uint64_t n);
@@ -103,12 +135,68 @@ int lockspan_rlock_load_64(lockspan_rlock_ticket_t *ticket, size_t word,
 int lockspan_rlock_compare_and_store_64(lockspan_rlock_ticket_t *ticket,
                                         size_t word, uint64_t *expected,
                                         uint64_t value);
+/* Makes the ticket own its lock again, if that was taken away or released: as
+   lockspan_rlock_lock, but with the ticket that there is. If the ticket owns the
+   lock, that is a load and a comparison. After an error the ticket is as it
+   was. */
+int lockspan_rlock_relock(lockspan_rlock_ticket_t *ticket, int policy);
+/* From now on the ticket releases its lock after this many successful stores
+   (store, store_at, add, compare_and_store), and has to be locked again. The
+   count begins anew with each such lock. 0, the default, is no limit. */
+int lockspan_rlock_limit(lockspan_rlock_ticket_t *ticket, uint64_t stores);
+/* Puts the acquisition that the ticket stands for into *owner. */
+int lockspan_rlock_ticket_owner(lockspan_rlock_ticket_t *ticket,
+                                lockspan_rlock_owner_t *owner);
 /* Leaves the lock to nobody and frees the ticket. ECANCELED if the lock was
    somebody else's or nobody's already: the ticket is freed all the same. */
 int lockspan_rlock_release(lockspan_rlock_ticket_t *ticket);
 /* Releases everything that this thread owns, at once: its tickets are good for
    lockspan_rlock_release only. */
 void lockspan_rlock_release_all(void);
+
+/*
+ * Words of each processor
+ *
+ * Each processor has a lock with words, a part, and spare parts. A thread owns
+ * its processor's part until another thread takes it: the next one on the same
+ * processor does so at once, even if the owner was preempted, and so does a
+ * thread that goes through all parts, from any processor.
+ *
+ *     lockspan_rlock_ticket_t *ticket = NULL;
+ *     for (;;) {                                        each batch of a thread
+ *         lockspan_rlock_percpu_lock(percpu, &ticket);
+ *         lockspan_rlock_add_64(ticket, 0, 1);          or ECANCELED: lock again
+ *     }
+ *     lockspan_rlock_release(ticket);
+ *
+ *     lockspan_rlock_t *part;                           any thread, for the sum
+ *     for (size_t n = 0; (part = lockspan_rlock_percpu_part(percpu, n)); n++) {
+ *         lockspan_rlock_lock(part, LOCKSPAN_RLOCK_FORCE, &each);
+ *         lockspan_rlock_load_64(each, 0, &value);      or ECANCELED: lock again
+ *         lockspan_rlock_release(each);
+ *     }
+ *
+ * Words that were loaded from one part belong together if the last of these
+ * calls has returned 0. There is no moment at which all parts are looked at.
+ */
+typedef struct lockspan_rlock_percpu lockspan_rlock_percpu_t;
+
+/* Makes a part with this many words, all 0, for each processor that the machine
+   can have. NULL if there is no memory for them. */
+lockspan_rlock_percpu_t *lockspan_rlock_percpu_new(size_t words);
+/* Destroys all parts. None has tickets. */
+void lockspan_rlock_percpu_free(lockspan_rlock_percpu_t *percpu);
+/* Becomes the owner of a part of this processor, and puts the ticket into
+   *ticket, which is NULL before, or a ticket from this call. If that one owns the
+   part, it stays; else it is released and freed. Takes a spare part if the owner
+   has stored to the first one on another processor; at most 8 parts of a
+   processor are made, then the first one is taken by force. Never EBUSY. */
+int lockspan_rlock_percpu_lock(lockspan_rlock_percpu_t *percpu,
+                               lockspan_rlock_ticket_t **ticket);
+/* The part with this number, from 0 on, spare ones as well; NULL if there are
+   not so many. It is freed with the whole. */
+lockspan_rlock_t *lockspan_rlock_percpu_part(lockspan_rlock_percpu_t *percpu,
+                                             size_t number);
 
 /* What this process uses, and why: "rseq: glibc has registered ...". */
 const char *lockspan_rlock_backend(void);

@@ -124,6 +124,7 @@ fn random_walks_over_all_transitions_of_the_progressive_locks_exclude_each_other
 fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
     for backend in ["rseq", "membarrier", "plain"] {
         run_well(linked("rlock.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
+        run_well(linked("rlock_percpu.c").env("LOCKSPAN_REVOCABLE_BACKEND", backend));
     }
 }
 
@@ -177,16 +178,34 @@ fn a_library_with_sections_stays_when_it_is_closed() {
 #[test]
 fn misuse_of_a_revocable_lock_is_one_line_and_an_abort() {
     let program = linked("rlock_misuse.c");
-    let of_tickets = ["store_64", "add_64", "load_64", "compare_and_store_64", "release"];
+    let of_tickets = [
+        "store_64",
+        "store_at_64",
+        "add_64",
+        "load_64",
+        "compare_and_store_64",
+        "relock",
+        "limit",
+        "ticket_owner",
+        "release",
+    ];
     for name in of_tickets {
         let name = format!("lockspan_rlock_{name}");
         ends_with(&program, &["null", &name], &format!("{name}: the ticket is null"));
     }
-    for name in ["free", "lock", "cancel", "peek_64"] {
+    let of_locks = ["free", "lock", "cancel", "owner", "owner_cancel", "peek_64"];
+    let of_percpu = ["percpu_free", "percpu_lock", "percpu_part"];
+    for name in of_locks.iter().chain(&of_percpu) {
         let name = format!("lockspan_rlock_{name}");
         ends_with(&program, &["null", &name], &format!("{name}: the descriptor is null"));
     }
     ends_with(&program, &["free_with_ticket"], "lockspan_rlock_free: the lock has tickets");
+    ends_with(&program, &["free_part"], "lockspan_rlock_free: the lock is a processor's part");
+    ends_with(
+        &program,
+        &["free_percpu_with_ticket"],
+        "lockspan_rlock_percpu_free: a part has tickets",
+    );
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::process::Command;
+use std::sync::atomic::AtomicU64;
 
 use lockspan_thread::percpu::{Counter, Stack};
-use lockspan_thread::revocable::{Lock, Steal, Word};
+use lockspan_thread::revocable::{Lock, PerCpu, Steal, Word};
 
 /// In front of each place where the kernel sends an interrupted thread.
 const SIGNATURE: u32 = 0x5305_3053;
@@ -40,17 +41,17 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(run.stdout).unwrap()
 }
 
-/// Address in memory and length of the section of the file that has the descriptions.
-fn descriptions() -> (u64, usize) {
+/// Address in memory and length of a section of the file.
+fn section_of_file(name: &str) -> (u64, usize) {
     let headers = output("objdump", &["-h", "-w"]);
-    let line = headers.lines().find(|line| line.contains(" __rseq_cs "));
+    let line = headers.lines().find(|line| line.split_whitespace().any(|field| field == name));
     let fields: Vec<&str> = line.expect("there are sections").split_whitespace().collect();
     let number = |at: usize| u64::from_str_radix(fields[at], 16).unwrap();
     (number(3), number(2) as usize)
 }
 
 fn sections() -> Vec<Section> {
-    let (base, (at, length)) = (base(), descriptions());
+    let (base, (at, length)) = (base(), section_of_file("__rseq_cs"));
     let memory = File::open("/proc/self/mem").unwrap();
     let mut bytes = vec![0; length];
     memory.read_exact_at(&mut bytes, base + at).unwrap();
@@ -140,13 +141,29 @@ fn use_everything() {
     ticket.store(|word| word, 1).unwrap();
     ticket.add(|word| word, 1).unwrap();
     assert_eq!(ticket.compare_and_store(|word| word, 2, 3), Ok(Ok(())));
+    let elsewhere = AtomicU64::new(0);
+    ticket.store_to(&elsewhere, 1).unwrap();
+    ticket.limit(1).store_to(&elsewhere, 2).unwrap();
+    PerCpu::<Word>::default().with(|ticket| ticket.add(|word| word, 1)).unwrap();
 }
+
+/// What a section does, without its operands.
+fn shape(code: &[&str]) -> String {
+    let names = code.iter().map(|instruction| instruction.split(' ').next().unwrap_or_default());
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// A conditional store, to whatever address: three comparisons and the store.
+const STORE: &str = "cmp jb cmp jne cmp jne mov";
+/// The exchange of a lock's word on one processor, the only section that has an interlocked
+/// instruction.
+const EXCHANGE: &str = "cmp jne mov lock";
 
 #[test]
 fn each_section_ends_with_its_commit_and_writes_nothing_before() {
     use_everything();
     let (sections, instructions) = (sections(), instructions());
-    let mut commits = BTreeMap::new();
+    let (mut commits, mut stores) = (BTreeMap::new(), 0);
     for section in &sections {
         let inside = section.start..section.end;
         assert!(!inside.contains(&section.abort), "{section:x?}");
@@ -158,6 +175,9 @@ fn each_section_ends_with_its_commit_and_writes_nothing_before() {
         if let Some(wrong) = fault(&code, |target| inside.contains(&target)) {
             panic!("{section:x?}: {wrong}\n{}", code.join("\n"));
         }
+        let shape = shape(&code);
+        stores += usize::from(shape == STORE);
+        assert!(!shape.contains("lock") || shape == EXCHANGE, "{section:x?}: {shape}");
         let commit = code.last().unwrap().split(' ').next().unwrap().to_owned();
         *commits.entry(commit).or_insert(0) += 1;
     }
@@ -165,6 +185,7 @@ fn each_section_ends_with_its_commit_and_writes_nothing_before() {
     for commit in ["add", "lock", "mov"] {
         assert!(commits.contains_key(commit), "no section ends with {commit}: {commits:?}");
     }
+    assert!(stores > 0, "no section is a conditional store");
     // Counter, four of the stack, four of the lock, the self-test.
     assert!(sections.len() >= 10, "{} sections", sections.len());
 }
@@ -192,4 +213,36 @@ fn a_wrong_section_would_be_found() {
     for (code, expected) in found {
         assert!(wrong(&code).starts_with(expected), "{code:?}: {}", wrong(&code));
     }
+}
+
+/// The sections that a signal interrupts: the same for them.
+#[cfg(feature = "signals")]
+#[test]
+fn each_section_for_signals_ends_with_its_store_and_has_no_interlocked_instruction() {
+    use_everything();
+    let (base, (at, length)) = (base(), section_of_file("lockspan_sections"));
+    let memory = File::open("/proc/self/mem").unwrap();
+    let mut bytes = vec![0; length];
+    memory.read_exact_at(&mut bytes, base + at).unwrap();
+    let instructions = instructions();
+    let mut stores = 0;
+    for (number, entry) in bytes.chunks_exact(12).enumerate() {
+        let here = at + 12 * number as u64;
+        let to = |field: usize| {
+            let distance = i32::from_le_bytes(entry[4 * field..4 * field + 4].try_into().unwrap());
+            here.checked_add_signed(distance.into()).unwrap()
+        };
+        let code: Vec<&str> = instructions.range(to(0)..to(1)).map(|(_, i)| i.as_str()).collect();
+        // The list has an empty entry, and the self-test's, which spins until it is thrown out.
+        if code.is_empty() || code.contains(&"pause") {
+            continue;
+        }
+        assert_eq!(shape(&code), "mov cmp jne mov", "raise the flag, compare, store");
+        let lowered: Vec<&str> =
+            instructions.range(to(1)..to(2)).map(|(_, i)| i.as_str()).collect();
+        assert_eq!(shape(&lowered), "mov", "and lower the flag");
+        assert!([code[0], code[3], lowered[0]].iter().all(|store| written(store).is_some()));
+        stores += 1;
+    }
+    assert!(stores > 0, "{length} bytes of entries");
 }

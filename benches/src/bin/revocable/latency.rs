@@ -61,11 +61,16 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
     ];
     let mut remote = None;
     if let Some(there) = elsewhere {
-        let forced = running(there, many)?;
+        let forced = running(there, many, |lock| drop(lock.acquire(Steal::Force)))?;
+        let given = running(there, many, |lock| {
+            let owner = lock.owner();
+            let _ended = owner.map(|owner| lock.cancel_owner(owner, Steal::Force));
+        })?;
         let sleeping = asleep(there, Steal::Force, few)?;
         let (refused, succeeded) = refused(there, many)?;
         let barrier = raw_barrier(Some(there), many)?;
         rows.push(("forced: the owner runs on another processor", forced.cells()));
+        rows.push(("cancel of a given owner that runs on another processor", given.cells()));
         rows.push(("forced: the owner sleeps, was last on another", sleeping.cells()));
         let what = if succeeded == 0 {
             "local: the owner runs on another processor: always refused"
@@ -76,6 +81,7 @@ pub(crate) fn run(args: &Args, report: &mut Report) -> Result<(), String> {
         rows.push(("membarrier alone, a thread runs on another processor", barrier.cells()));
         remote = Some((forced, barrier));
     }
+    rows.push(("cancel of a given owner that has gone", gone(many)?.cells()));
     rows.push(("membarrier alone, nobody else runs", raw_barrier(None, many)?.cells()));
 
     let columns = ["what", "samples", "least", "median", "99 %"];
@@ -179,8 +185,21 @@ fn napping(cpu: usize, steal: Steal, count: usize) -> Result<Samples, String> {
     Ok(samples)
 }
 
-/// The owner runs on another processor.
-fn running(cpu: usize, count: usize) -> Result<Samples, String> {
+/// The owner that the cancel names has gone; this thread owns the lock by now.
+fn gone(count: usize) -> Result<Samples, String> {
+    let (lock, mut samples) = (Lock::new(Word::default()), Samples::default());
+    let why = |refused: lockspan::thread::revocable::Refused| refused.to_string();
+    let owner = lock.acquire(Steal::Force).map_err(why)?.owner();
+    let ticket = lock.acquire(Steal::Force).map_err(why)?;
+    for _ in 0..count {
+        timed(&mut samples, || lock.cancel_owner(owner, Steal::Force)).map_err(why)?;
+    }
+    ticket.check().map_err(|revoked| revoked.to_string())?;
+    Ok(samples)
+}
+
+/// The owner runs on another processor, and `take` takes the lock from it.
+fn running(cpu: usize, count: usize, take: impl Fn(&Lock<Word>)) -> Result<Samples, String> {
     let (lock, mut samples) = (Lock::new(Word::default()), Samples::default());
     with_owner(cpu, &lock, |acquired| {
         let mut before = 0;
@@ -188,7 +207,7 @@ fn running(cpu: usize, count: usize) -> Result<Samples, String> {
             until(None, || acquired.load(Ordering::Acquire) > before)?;
             at_work(&lock)?;
             before = acquired.load(Ordering::Acquire);
-            let _taken = timed(&mut samples, || lock.acquire(Steal::Force));
+            timed(&mut samples, || take(&lock));
         }
         Ok(())
     })?;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_queue::ArrayQueue;
 use lockspan::thread::biased;
 use lockspan::thread::percpu::{Counter, Stack};
-use lockspan::thread::revocable::{Lock, Steal, Ticket, Word};
+use lockspan::thread::revocable::{Lock, PerCpu, Steal, Ticket, Word};
 use parking_lot_013 as parking_lot;
 
 /// One way; `run` does it so many times.
@@ -22,6 +22,11 @@ pub(crate) const LOCK_ADD: &str = "`lock add`";
 pub(crate) const STD_MUTEX: &str = "std::sync::Mutex";
 pub(crate) const OWNED_STORE: &str = "**owned store** (Rlock, 1 thd)";
 pub(crate) const OWNED_ADD: &str = "**owned add**";
+pub(crate) const OWNED_STORE_TO: &str = "**owned store to any address**";
+pub(crate) const AGAIN: &str = "acquire again, store, keep";
+pub(crate) const RENEW: &str = "renew, then store";
+pub(crate) const LIMITED: &str = "owned store, anew after each 1000";
+pub(crate) const PER_CPU: &str = "**revocable::PerCpu**: add";
 pub(crate) const BIASED: &str = "**biased::Mutex**";
 pub(crate) const COUNTER: &str = "**percpu::Counter**";
 pub(crate) const STACK: &str = "**percpu::Stack**: push, pop";
@@ -32,11 +37,12 @@ const ROOM: usize = 64;
 
 /// What the ways work on, each on lines of its own.
 pub(crate) struct Stage {
-    words: [Line<AtomicU64>; 5],
+    words: [Line<AtomicU64>; 6],
     flags: [Line<AtomicU64>; 2],
     std: Line<Mutex<u64>>,
     parking_lot: Line<parking_lot::Mutex<u64>>,
-    locks: [Line<Lock<Word>>; 3],
+    locks: [Line<Lock<Word>>; 7],
+    per_cpu: PerCpu<Word>,
     counter: Counter,
     biased: Line<biased::Mutex<u64>>,
     std_vec: Line<Mutex<Vec<u64>>>,
@@ -53,6 +59,7 @@ impl Default for Stage {
             std: Line::default(),
             parking_lot: Line::default(),
             locks: Default::default(),
+            per_cpu: PerCpu::default(),
             counter: Counter::new(),
             biased: Line::default(),
             std_vec: Line::default(),
@@ -163,9 +170,9 @@ macro_rules! method {
 
 /// Those that count by one.
 pub(crate) fn counting(stage: &Stage) -> Vec<Method<'_>> {
-    let [vanilla, exchanged, added, fas, fas_cas] = &stage.words;
+    let [vanilla, exchanged, added, fas, fas_cas, elsewhere] = &stage.words;
     let [fas_flag, fas_cas_flag] = &stage.flags;
-    let [stored, increased, loaded] = &stage.locks;
+    let [stored, increased, loaded, anywhere, again, renewed, limited] = &stage.locks;
     vec![
         method!(VANILLA, let word = &vanilla.0 => count(word)),
         method!("thread-local Cell" => OWN.set(black_box(OWN.get().wrapping_add(1)))),
@@ -196,6 +203,42 @@ pub(crate) fn counting(stage: &Stage) -> Vec<Method<'_>> {
         method!("owned load, then store", let ticket = own(&loaded.0) => {
             let value = ticket.load(|word| word).expect("nobody steals it");
             ticket.store(|word| word, value.wrapping_add(1)).expect("nobody steals it");
+        }),
+        method!(OWNED_STORE_TO, let word = &elsewhere.0, let ticket = own(&anywhere.0) => {
+            let value = plain_load(word).wrapping_add(1);
+            ticket.store_to(word, value).expect("nobody steals it");
+        }),
+        method!(AGAIN, &again.0 => |lock| {
+            let ticket = own(lock);
+            let value = lock.words().peek().wrapping_add(1);
+            ticket.store(|word| word, value).expect("nobody steals it");
+            ticket.keep();
+        }),
+        Method {
+            name: RENEW,
+            run: Box::new(move |count| {
+                let mut ticket = own(&renewed.0);
+                for _ in 0..count {
+                    ticket.renew(Steal::Local).expect("nobody steals it");
+                    let value = renewed.0.words().peek().wrapping_add(1);
+                    ticket.store(|word| word, value).expect("nobody steals it");
+                }
+            }),
+        },
+        Method {
+            name: LIMITED,
+            run: Box::new(move |count| {
+                let mut ticket = own(&limited.0).limit(1_000);
+                for _ in 0..count {
+                    let value = limited.0.words().peek().wrapping_add(1);
+                    if ticket.store(|word| word, value).is_err() {
+                        ticket.renew(Steal::Local).expect("nobody steals it");
+                    }
+                }
+            }),
+        },
+        method!(PER_CPU, &stage.per_cpu => |words| {
+            words.with(|ticket| ticket.add(|word| word, 1)).expect("this thread goes on");
         }),
         method!(BIASED, &stage.biased.0 => |lock| *lock.lock() += 1),
         method!(COUNTER, &stage.counter => |counter| counter.add(1)),

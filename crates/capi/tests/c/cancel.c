@@ -504,7 +504,9 @@ static void progressive(void) {
 
 /* Revocable locks. The first call of the process finds out what the kernel can do. */
 static void revocable(void) {
-    lockspan_rlock_ticket_t *ticket, *other;
+    lockspan_rlock_ticket_t *ticket, *other, *part = NULL;
+    lockspan_rlock_owner_t owner;
+    lockspan_rlock_percpu_t *percpu = lockspan_rlock_percpu_new(1);
     lockspan_rlock_t *lock = lockspan_rlock_new(2);
     uint64_t value = 7;
     CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &ticket), 0);
@@ -514,6 +516,17 @@ static void revocable(void) {
     CHECK(lockspan_rlock_compare_and_store_64(ticket, 0, &value, 3), 0);
     CHECK(lockspan_rlock_peek_64(lock, 0, &value), 0);
     CHECK(value, 3);
+    CHECK(lockspan_rlock_store_at_64(ticket, &value, 3), 0);
+    CHECK(lockspan_rlock_ticket_owner(ticket, &owner), 0);
+    CHECK(lockspan_rlock_owner_cancel(owner, lock, LOCKSPAN_RLOCK_FORCE), 0);
+    CHECK(lockspan_rlock_owner(lock, &owner), 0);
+    CHECK(lockspan_rlock_relock(ticket, LOCKSPAN_RLOCK_FORCE), 0);
+    CHECK(lockspan_rlock_limit(ticket, 1), 0);
+    CHECK(lockspan_rlock_store_64(ticket, 0, 1), 0);
+    CHECK(lockspan_rlock_percpu_lock(percpu, &part), 0);
+    CHECK(lockspan_rlock_percpu_part(percpu, 0) != NULL, 1);
+    lockspan_rlock_release(part);
+    lockspan_rlock_percpu_free(percpu);
     CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &other), 0);
     CHECK(lockspan_rlock_release(ticket), ECANCELED);
     CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);

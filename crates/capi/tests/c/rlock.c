@@ -17,10 +17,93 @@ static uint64_t peek(size_t word) {
 
 static void *use_anothers_ticket(void *unused) {
     uint64_t value = 5;
+    CHECK(lockspan_rlock_store_at_64(foreign, &value, 1), EPERM);
+    CHECK(lockspan_rlock_relock(foreign, LOCKSPAN_RLOCK_FORCE), EPERM);
+    CHECK(lockspan_rlock_limit(foreign, 1), EPERM);
+    CHECK(lockspan_rlock_ticket_owner(foreign, &value), EPERM);
     CHECK(lockspan_rlock_store_64(foreign, 0, 1), EPERM);
     CHECK(lockspan_rlock_load_64(foreign, 0, &value), EPERM);
     CHECK(lockspan_rlock_release(foreign), EPERM);
     return unused;
+}
+
+static void elsewhere(void *(*work)(void *)) {
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, work, NULL), 0);
+    CHECK(pthread_join(thread, NULL), 0);
+}
+
+static void *hold_back(void *unused) {
+    lockspan_rlock_ticket_t *ticket;
+    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &ticket), EBUSY);
+    return unused;
+}
+
+static lockspan_rlock_owner_t wanted;
+
+static void *cancel_wanted(void *unused) {
+    CHECK(lockspan_rlock_owner_cancel(wanted, lock, LOCKSPAN_RLOCK_FORCE), 0);
+    return unused;
+}
+
+/* A cancel that names an owner ends that one alone. */
+static void owners(void) {
+    lockspan_rlock_ticket_t *ticket;
+    lockspan_rlock_owner_t first, second, now = 7;
+    lock = lockspan_rlock_new(1);
+    CHECK(lockspan_rlock_owner(lock, &now), 0);
+    CHECK(now, 0);
+    CHECK(lockspan_rlock_owner(lock, NULL), EINVAL);
+    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &ticket), 0);
+    CHECK(lockspan_rlock_ticket_owner(ticket, &first), 0);
+    CHECK(lockspan_rlock_ticket_owner(ticket, NULL), EINVAL);
+    CHECK(lockspan_rlock_owner(lock, &now), 0);
+    CHECK(now == first && first != 0, 1);
+    CHECK(lockspan_rlock_owner_cancel(first, lock, LOCKSPAN_RLOCK_NEVER), EBUSY);
+    CHECK(lockspan_rlock_owner_cancel(first, lock, 3), EINVAL);
+    CHECK(lockspan_rlock_release(ticket), 0);
+    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &ticket), 0);
+    CHECK(lockspan_rlock_ticket_owner(ticket, &second), 0);
+    CHECK(first != second, 1);
+    wanted = first;
+    elsewhere(cancel_wanted);
+    CHECK(lockspan_rlock_owner_cancel(0, lock, LOCKSPAN_RLOCK_FORCE), 0);
+    CHECK(lockspan_rlock_owner_cancel(~0ull, lock, LOCKSPAN_RLOCK_FORCE), 0);
+    CHECK(lockspan_rlock_store_64(ticket, 0, 1), 0);
+    wanted = second;
+    elsewhere(cancel_wanted);
+    CHECK(lockspan_rlock_store_64(ticket, 0, 2), ECANCELED);
+    CHECK(peek(0), 1);
+    CHECK(lockspan_rlock_relock(ticket, LOCKSPAN_RLOCK_NEVER), 0);
+    CHECK(lockspan_rlock_store_64(ticket, 0, 3), 0);
+    CHECK(lockspan_rlock_release(ticket), 0);
+    lockspan_rlock_free(lock);
+}
+
+static void anywhere_and_limits(void) {
+    lockspan_rlock_ticket_t *ticket;
+    static uint64_t there[2];
+    lock = lockspan_rlock_new(0);
+    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &ticket), 0);
+    CHECK(lockspan_rlock_store_at_64(ticket, &there[1], 5), 0);
+    CHECK(there[1], 5);
+    CHECK(lockspan_rlock_store_at_64(ticket, NULL, 5), EINVAL);
+    CHECK(lockspan_rlock_store_at_64(ticket, (uint64_t *)((char *)there + 4), 5), EINVAL);
+    CHECK(there[0], 0);
+    CHECK(lockspan_rlock_limit(ticket, 2), 0);
+    for (uint64_t round = 0; round < 5; round++) {
+        CHECK(lockspan_rlock_relock(ticket, LOCKSPAN_RLOCK_NEVER), 0);
+        CHECK(lockspan_rlock_store_at_64(ticket, &there[0], round), 0);
+        CHECK(lockspan_rlock_store_at_64(ticket, &there[1], round), 0);
+        CHECK(lockspan_rlock_store_at_64(ticket, &there[0], 99), ECANCELED);
+        CHECK(there[0] == round && there[1] == round, 1);
+    }
+    CHECK(lockspan_rlock_limit(ticket, 0), 0);
+    CHECK(lockspan_rlock_relock(ticket, LOCKSPAN_RLOCK_NEVER), 0);
+    for (uint64_t round = 0; round < 100; round++)
+        CHECK(lockspan_rlock_store_at_64(ticket, &there[0], round), 0);
+    CHECK(lockspan_rlock_release(ticket), 0);
+    lockspan_rlock_free(lock);
 }
 
 static void codes(void) {
@@ -58,10 +141,16 @@ static void codes(void) {
     CHECK(pthread_join(thread, NULL), 0);
     CHECK(lockspan_rlock_store_64(one, 0, 7), 0);
 
-    /* Taken away. */
-    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &two), EBUSY);
+    /* The same ticket again, until it is taken away. */
+    CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_NEVER, &two), 0);
+    CHECK(two == one, 1);
+    CHECK(lockspan_rlock_relock(one, LOCKSPAN_RLOCK_NEVER), 0);
+    CHECK(lockspan_rlock_relock(one, 3), EINVAL);
     CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_NEVER), EBUSY);
+    elsewhere(hold_back);
+    CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);
     CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &two), 0);
+    CHECK(two != one, 1);
     CHECK(lockspan_rlock_store_64(one, 0, 8), ECANCELED);
     CHECK(lockspan_rlock_add_64(one, 0, 8), ECANCELED);
     CHECK(lockspan_rlock_load_64(one, 0, &value), ECANCELED);
@@ -95,6 +184,8 @@ static void *add(void *unused) {
         uint64_t value;
         if (ticket == NULL)
             CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &ticket), 0);
+        else if (done % 16 == 0)
+            CHECK(lockspan_rlock_relock(ticket, LOCKSPAN_RLOCK_FORCE), 0);
         if (lockspan_rlock_load_64(ticket, 0, &value) == 0 &&
             lockspan_rlock_store_64(ticket, 0, value + 1) == 0) {
             done++;
@@ -111,6 +202,8 @@ static void *add(void *unused) {
 int main(void) {
     pthread_t threads[THREADS];
     codes();
+    owners();
+    anywhere_and_limits();
     lock = lockspan_rlock_new(1);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, add, NULL), 0);

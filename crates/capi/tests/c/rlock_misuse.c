@@ -24,6 +24,14 @@ int main(int argc, char **argv) {
         CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);
         lockspan_rlock_free(lock);
     }
+    if (strcmp(what, "free_part") == 0)
+        lockspan_rlock_free(lockspan_rlock_percpu_part(lockspan_rlock_percpu_new(1), 0));
+    if (strcmp(what, "free_percpu_with_ticket") == 0) {
+        lockspan_rlock_ticket_t *ticket = NULL;
+        lockspan_rlock_percpu_t *percpu = lockspan_rlock_percpu_new(1);
+        CHECK(lockspan_rlock_percpu_lock(percpu, &ticket), 0);
+        lockspan_rlock_percpu_free(percpu);
+    }
     fprintf(stderr, "no such case: %s\n", what);
     return 2;
 }

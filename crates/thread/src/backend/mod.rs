@@ -132,6 +132,7 @@ pub struct Choice {
 
 impl Choice {
     /// The backend.
+    #[inline]
     #[must_use]
     pub fn backend(&self) -> Backend {
         self.backend
@@ -168,17 +169,26 @@ impl fmt::Display for Choice {
 ///
 /// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
 /// are assembly, and none is here that was not tested on its processor.
+#[inline]
 pub fn backend() -> &'static Choice {
-    /// Nobody waits for another one's choice: after a fork that one may not be there. Several may
-    /// find it out, and the first one's counts. The self-tests have a latch, which forks open.
-    static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
-    let made = |choice: *mut Choice| {
-        // SAFETY: null, or a choice that stays for ever, as below.
-        unsafe { choice.as_ref() }
-    };
-    if let Some(choice) = made(CHOICE.load(Ordering::Acquire)) {
-        return choice;
+    match chosen(CHOICE.load(Ordering::Acquire)) {
+        Some(choice) => choice,
+        None => first_choice(),
     }
+}
+
+/// Nobody waits for another one's choice: after a fork that one may not be there. Several may find
+/// it out, and the first one's counts. The self-tests have a latch, which forks open.
+static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
+
+#[inline]
+fn chosen(choice: *mut Choice) -> Option<&'static Choice> {
+    // SAFETY: null, or a choice that stays for ever: `first_choice` leaks it.
+    unsafe { choice.as_ref() }
+}
+
+#[cold]
+fn first_choice() -> &'static Choice {
     let wish = lockspan_park::privilege::variable(VARIABLE);
     let wish = wish.as_ref().map(|wish| wish.to_string_lossy());
     // The self-tests join threads, which is a cancellation point.
@@ -190,7 +200,7 @@ pub fn backend() -> &'static Choice {
         // SAFETY: made above, and nobody else has seen it.
         drop(unsafe { Box::from_raw(mine) });
     }
-    let choice = made(theirs.unwrap_or(mine)).expect("an exchange fails if there is one");
+    let choice = chosen(theirs.unwrap_or(mine)).expect("an exchange fails if there is one");
     native::adopt(choice.backend);
     choice
 }

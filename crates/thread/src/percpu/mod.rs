@@ -29,6 +29,10 @@
 //! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
 //! that costs little, and gets a spare one if another thread was stopped in the middle.
 //!
+//! [`revocable::PerCpu`](crate::revocable::PerCpu) is for words of which a thread stores several,
+//! one after the other: the next thread on the processor takes them from one that was stopped in
+//! the middle, and any thread can take the words of each processor to read them.
+//!
 //! # What is promised
 //!
 //! - Nothing is lost or seen twice, whatever is preempted, moved to another processor or
@@ -47,8 +51,9 @@
 //! - [`backend`] says whether all this is had without locks. Where it is not, a part has a lock,
 //!   and threads are spread over the parts by the order in which they first came.
 
+pub(crate) mod chain;
 mod counter;
-mod parts;
+pub(crate) mod parts;
 #[cfg(not(lockspan_loom))]
 mod slot;
 mod stack;

@@ -73,7 +73,7 @@ impl Parts {
 }
 
 /// A number of the calling thread's own, in the order in which threads first came.
-pub(super) fn number_of_this_thread() -> usize {
+pub(crate) fn number_of_this_thread() -> usize {
     thread_local! {
         static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
     }

@@ -15,10 +15,8 @@
 //!
 //! - **I1** Each value has a [biased mutex](crate::biased) of its own. On a processor where one
 //!   thread runs most of the time it costs about a plain store.
-//! - **I2** A chain only grows, by one link at its end, and has at most as many as the limit says.
-//!   Links go with the whole. A link is made first and appended then, by one exchange: nobody waits
-//!   for another thread that makes one, which a fork may have left behind, and of two that come at
-//!   once the loser drops what it made.
+//! - **I2** A chain only grows, and has at most as many links as the limit says. Links go with the
+//!   whole. See `chain.rs`.
 //! - **I3** Which chain a thread begins at is a hint: whatever processor it is on when it has the
 //!   value, the value is its own.
 
@@ -27,10 +25,10 @@ use std::fmt;
 use std::iter;
 use std::ptr;
 
+use super::chain;
 use super::parts::number_of_this_thread;
 use crate::backend::{Area, possible_cpus};
 use crate::biased::{Mutex, MutexGuard};
-use crate::sync::machine::{AtomicPtr, Ordering};
 
 /// Values, one for each processor and some to spare. See the [module](super) for when to use it.
 ///
@@ -58,62 +56,8 @@ enum No {
     End,
 }
 
-/// A value, away from others' cache lines, and the next one of the same processor.
-#[repr(align(128))]
-struct Link<T> {
-    value: Mutex<T>,
-    /// Null, or a box of this link's.
-    next: AtomicPtr<Self>,
-}
-
-impl<T> Link<T> {
-    fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), next: AtomicPtr::new(ptr::null_mut()) }
-    }
-
-    fn next(&self) -> Option<&Self> {
-        // SAFETY: it was a box once, which is this link's, and goes with it.
-        unsafe { self.next.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Appends one with `value` to what was the last link; if it no longer is, `value` is dropped.
-    fn append(&self, value: T) -> &Self {
-        let new = Box::into_raw(Box::new(Self::new(value)));
-        let null = ptr::null_mut();
-        // Release, so that the value is there for who finds the link; Acquire for the other's.
-        match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
-            // SAFETY: a box that is this link's from now on, and goes with it.
-            Ok(_) => unsafe { &*new },
-            Err(theirs) => {
-                // SAFETY: made above, and nobody else has seen it.
-                drop(unsafe { Box::from_raw(new) });
-                // SAFETY: as in `next`.
-                unsafe { &*theirs }
-            }
-        }
-    }
-
-    fn take_next(&mut self) -> Option<Box<Self>> {
-        let next = std::mem::replace(self.next.get_mut(), ptr::null_mut());
-        // SAFETY: a box that was this link's, and no longer is.
-        (!next.is_null()).then(|| unsafe { Box::from_raw(next) })
-    }
-
-    /// This link and those behind it.
-    fn chain(&self) -> impl Iterator<Item = &Self> {
-        iter::successors(Some(self), |link| link.next())
-    }
-}
-
-impl<T> Drop for Link<T> {
-    fn drop(&mut self) {
-        // One after the other, not in ever deeper calls.
-        let mut next = self.take_next();
-        while let Some(mut link) = next {
-            next = link.take_next();
-        }
-    }
-}
+/// A value behind its lock, in a chain.
+type Link<T> = chain::Link<Mutex<T>>;
 
 thread_local! {
     /// Which slots the calling thread is making spares for.
@@ -178,7 +122,7 @@ impl<T> Slot<T> {
     /// If `limit` is 0.
     pub fn with_limit(limit: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         assert!(limit > 0, "a processor needs at least one value");
-        let chains = (0..possible_cpus()).map(|_| Link::new(make())).collect();
+        let chains = (0..possible_cpus()).map(|_| Link::new(Mutex::new(make()))).collect();
         Self { chains, make: Box::new(make), limit }
     }
 
@@ -244,7 +188,7 @@ impl<T> Slot<T> {
             link = match link.next() {
                 Some(next) => next,
                 None if length >= self.limit => break,
-                None => link.append(self.make_spare().ok_or(No::End)?),
+                None => link.append(Mutex::new(self.make_spare().ok_or(No::End)?)),
             };
         }
         Err(No::Room)
@@ -277,10 +221,9 @@ impl<T> Slot<T> {
         self.chains.iter_mut().flat_map(|first| {
             let mut next = Some(first);
             iter::from_fn(move || {
-                let link = next.take()?;
-                // SAFETY: a box that is the link's, which is borrowed for as long.
-                next = unsafe { link.next.get_mut().as_mut() };
-                Some(link.value.get_mut())
+                let (value, behind) = next.take()?.split();
+                next = behind;
+                Some(value.get_mut())
             })
         })
     }
@@ -300,7 +243,7 @@ impl<T> Slot<T> {
 #[cfg(all(test, not(any(lockspan_loom, lockspan_shuttle))))]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::{Arc, OnceLock, mpsc};
+    use std::sync::{OnceLock, mpsc};
     use std::thread;
     use std::time::Duration;
 
@@ -370,24 +313,6 @@ mod tests {
     }
 
     #[test]
-    fn of_two_spares_that_are_made_at_once_one_is_used_and_one_dropped() {
-        let (one, other) = (Arc::new(1), Arc::new(2));
-        let first = Link::new(Arc::new(0));
-        thread::scope(|scope| {
-            for value in [&one, &other] {
-                scope.spawn(|| {
-                    let next = first.append(Arc::clone(value));
-                    assert!(ptr::eq(next, first.next().unwrap()));
-                });
-            }
-        });
-        assert_eq!(first.chain().count(), 2);
-        assert_eq!(Arc::strong_count(&one) + Arc::strong_count(&other), 3);
-        drop(first);
-        assert_eq!(Arc::strong_count(&one) + Arc::strong_count(&other), 2);
-    }
-
-    #[test]
     fn a_long_chain_goes_without_deep_calls() {
         let slots = Slot::with_limit(usize::MAX, || 0_u8);
         let count = if cfg!(miri) { 20 } else { 20_000 };
@@ -395,7 +320,7 @@ mod tests {
         let link = &slots.chains[0];
         let mut last = link;
         for _ in 0..count {
-            last = last.append(0);
+            last = last.append(Mutex::new(0));
         }
         assert_eq!(slots.len(), slots.cpus() + count);
         drop(slots);

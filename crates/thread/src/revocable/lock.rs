@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use super::owner::Owner;
 use super::record::{self, CPU_MAX, Name, Record};
 use super::ticket::{Mode, Ticket};
 #[cfg(test)]
 use crate::backend::sabotage::{self, Mistake};
-use crate::backend::{Area, Backend, Latch, backend, barrier, stop_sections, stop_sections_on};
+use crate::backend::{
+    Area, Backend, Claim, Latch, backend, barrier, stop_sections, stop_sections_on,
+};
 use crate::spin::Patience;
 use crate::sync::machine::{AtomicU64, Ordering};
 
@@ -47,6 +50,8 @@ impl std::error::Error for Refused {}
 pub struct Lock<T> {
     /// The name of the owner's acquisition, or 0.
     owner: AtomicU64,
+    /// The first name of that acquisition; valid while `owner` has a name that has moved.
+    origin: AtomicU64,
     /// Shut around each operation where there is nothing better.
     gate: Latch,
     words: T,
@@ -64,6 +69,9 @@ impl<T: fmt::Debug> fmt::Debug for Lock<T> {
     }
 }
 
+/// No processor: a section that compares this one fails.
+pub(super) const NO_CPU: u32 = 0xffff_fff0;
+
 /// How the lock can be taken from whom it names.
 enum Way {
     /// Nobody can be at work.
@@ -79,7 +87,8 @@ enum Way {
 impl<T> Lock<T> {
     /// A lock that nobody owns.
     pub const fn new(words: T) -> Self {
-        Self { owner: AtomicU64::new(0), gate: Latch::new(), words }
+        let (owner, origin) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { owner, origin, gate: Latch::new(), words }
     }
 
     /// The words, for everybody to [`peek`](super::Word::peek) at.
@@ -93,59 +102,199 @@ impl<T> Lock<T> {
         Name::of(self.owner.load(Ordering::Acquire)).is_some_and(|name| !is_released(name))
     }
 
-    /// Becomes the owner. When this returns, no other ticket of this lock stores any more.
+    /// The acquisition that owned it at this moment, if any did.
+    #[must_use]
+    pub fn owner(&self) -> Option<Owner> {
+        let (seen, owner) = self.look();
+        owner.filter(|_| Name::of(seen).is_some_and(|name| !is_released(name)))
+    }
+
+    /// Becomes the owner. When this returns, no other acquisition of this lock stores any more.
+    ///
+    /// If this thread owns the lock already, it gets the same ticket again, for some loads and
+    /// comparisons, whatever `steal` says. Both tickets are good until the lock is taken away, or
+    /// until one of them is released or dropped. So a thread can acquire before each batch of
+    /// stores, if it [keeps](Ticket::keep) the lock after each:
+    ///
+    /// ```
+    /// use lockspan_thread::revocable::{Lock, Steal, Word};
+    ///
+    /// let lock = Lock::new(Word::new(0));
+    /// for _batch in 0..3 {
+    ///     let ticket = lock.acquire(Steal::Local)?;
+    ///     for _ in 0..10 {
+    ///         ticket.add(|word| word, 1)?;
+    ///     }
+    ///     ticket.keep();
+    /// }
+    /// assert_eq!(lock.words().peek(), 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`Refused::Held`] if somebody owns it and may keep it; [`Refused::Thread`] if this thread
-    /// can own nothing.
+    /// [`Refused::Held`] if another thread owns it and may keep it; [`Refused::Thread`] if this
+    /// thread can own nothing.
+    #[inline]
     pub fn acquire(&self, steal: Steal) -> Result<Ticket<'_, T>, Refused> {
         self.acquire_by(backend().backend(), steal)
     }
 
     /// The same by a backend that works. A lock can be had by one backend only.
+    #[inline]
     pub(super) fn acquire_by(
         &self,
         backend: Backend,
         steal: Steal,
     ) -> Result<Ticket<'_, T>, Refused> {
-        let mine = record::mine().ok_or(Refused::Thread)?;
-        let (mode, name, cpu) = match backend {
+        if let Some(ticket) = self.ticket_again(backend) {
+            return Ok(ticket);
+        }
+        let ticket = self.take_by(backend, steal, None)?;
+        Ok(ticket.expect("no owner was asked for that could be gone"))
+    }
+
+    /// T8 alone: the same ticket again, if this thread owns the lock.
+    #[inline]
+    pub(super) fn acquire_again(&self) -> Option<Ticket<'_, T>> {
+        self.ticket_again(backend().backend())
+    }
+
+    /// T8: the ticket of this thread's own acquisition, if that owns the lock.
+    #[inline]
+    fn ticket_again(&self, backend: Backend) -> Option<Ticket<'_, T>> {
+        let mine = record::mine_already()?;
+        let (seen, owner) = self.look();
+        let name = mine.own_name(seen).filter(|name| !mine.has_released(*name))?;
+        let (mode, cpu) = match backend {
             Backend::Rseq => {
-                let area = Area::current().ok_or(Refused::Thread)?;
-                let (name, cpu) = self.acquire_by_sections(mine, area, steal)?;
-                (Mode::Sections(area), name, cpu)
+                // Another era's processor is not known any more: the next store binds it anew.
+                (Mode::Sections(Area::current()?), mine.cpu_of(name).unwrap_or(NO_CPU))
             }
             #[cfg(feature = "signals")]
-            Backend::Signal => (Mode::Signals, self.acquire_by_signals(mine, steal)?, 0),
-            Backend::Membarrier => (Mode::Flag, self.acquire_by_barriers(mine, steal)?, 0),
-            Backend::Plain => (Mode::Gate, self.acquire_by_gate(mine, steal)?, 0),
+            Backend::Signal => (Mode::Signals, 0),
+            Backend::Membarrier => (Mode::Flag, 0),
+            Backend::Plain => (Mode::Gate, 0),
         };
-        mine.settle(name);
-        Ok(Ticket::new(self, mine, mode, name, cpu))
+        Some(Ticket::new(self, mine, mode, (name, owner?), cpu))
+    }
+
+    /// A new acquisition, even if this thread owns the lock; if `only` is some, none unless that
+    /// one owns it. When it returns `Ok`, no other acquisition stores any more.
+    #[inline(never)]
+    fn take_by(
+        &self,
+        backend: Backend,
+        steal: Steal,
+        only: Option<Owner>,
+    ) -> Result<Option<Ticket<'_, T>>, Refused> {
+        let mine = record::mine().ok_or(Refused::Thread)?;
+        let (mode, taken) = match backend {
+            Backend::Rseq => {
+                let area = Area::current().ok_or(Refused::Thread)?;
+                (Mode::Sections(area), self.take_by_sections(mine, area, steal, only)?)
+            }
+            #[cfg(feature = "signals")]
+            Backend::Signal => {
+                (Mode::Signals, self.take_by_signals(mine, steal, only)?.map(|name| (name, 0)))
+            }
+            Backend::Membarrier => {
+                (Mode::Flag, self.take_by_barriers(mine, steal, only)?.map(|name| (name, 0)))
+            }
+            Backend::Plain => {
+                (Mode::Gate, self.take_by_gate(mine, steal, only)?.map(|name| (name, 0)))
+            }
+        };
+        Ok(taken.map(|(name, cpu)| {
+            mine.settle(name);
+            Ticket::new(self, mine, mode, (name, Owner::of(name)), cpu)
+        }))
     }
 
     /// Takes the lock from its owner and leaves it to nobody. When this returns, the ticket that
     /// there was stores nothing any more.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire); and [`Refused::Held`] for [`Steal::Never`] even if this
+    /// thread is the owner.
     pub fn cancel(&self, steal: Steal) -> Result<(), Refused> {
         if !self.is_owned() {
             return Ok(());
         }
-        self.acquire(steal).map(drop)
+        self.take_by(backend().backend(), steal, None).map(drop)
     }
 
-    /// T1 to T4, with sections.
-    fn acquire_by_sections(
+    /// Takes the lock from this one owner, if it still owns it, and leaves it to nobody. When this
+    /// returns `Ok`, that acquisition stores nothing any more under this lock: `true` if this call
+    /// has ended it, `false` if it was gone. Any other owner keeps the lock, also a later
+    /// acquisition by the same thread.
+    ///
+    /// ```
+    /// use lockspan_thread::revocable::{Lock, Steal, Word};
+    ///
+    /// let lock = Lock::new(Word::new(0));
+    /// let first = lock.acquire(Steal::Force)?;
+    /// let owner = first.owner();
+    /// first.release()?;
+    ///
+    /// let second = lock.acquire(Steal::Force)?;
+    /// assert_eq!(lock.cancel_owner(owner, Steal::Force), Ok(false));
+    /// assert_eq!(second.check(), Ok(()));
+    /// assert_eq!(lock.cancel_owner(second.owner(), Steal::Force), Ok(true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`cancel`](Self::cancel), if it still owns the lock.
+    pub fn cancel_owner(&self, owner: Owner, steal: Steal) -> Result<bool, Refused> {
+        self.cancel_owner_by(backend().backend(), owner, steal)
+    }
+
+    pub(super) fn cancel_owner_by(
+        &self,
+        backend: Backend,
+        owner: Owner,
+        steal: Steal,
+    ) -> Result<bool, Refused> {
+        self.take_by(backend, steal, Some(owner)).map(|taken| taken.is_some())
+    }
+
+    /// The word, and the acquisition that it names.
+    #[inline]
+    pub(super) fn look(&self) -> (u64, Option<Owner>) {
+        let mut seen = self.owner.load(Ordering::Acquire);
+        loop {
+            let name = Name::of(seen);
+            if !name.is_some_and(Name::has_moved) {
+                return (seen, name.map(Owner::of));
+            }
+            // I5. Another acquisition stores its own name here after it has exchanged the word.
+            let origin = self.origin.load(Ordering::Acquire);
+            let again = self.owner.load(Ordering::Acquire);
+            if again == seen {
+                return (seen, Owner::from_bits(origin));
+            }
+            seen = again;
+        }
+    }
+
+    /// T1 to T4, with sections. None if `only` does not own the lock, and is not at work any more.
+    fn take_by_sections(
         &self,
         mine: &'static Record,
         area: Area,
         steal: Steal,
-    ) -> Result<(Name, u32), Refused> {
+        only: Option<Owner>,
+    ) -> Result<Option<(Name, u32)>, Refused> {
         loop {
             let cpu = processor(area)?;
-            let seen = self.owner.load(Ordering::Acquire);
+            let (seen, owner) = self.look();
+            if is_gone(only, seen, owner) {
+                // I3: whoever was named before is over when the present name has settled.
+                if Name::of(seen).is_some_and(|name| !name.record().has_settled(name)) {
+                    stop_sections();
+                }
+                return Ok(None);
+            }
             let way = way(seen, mine, steal, cpu)?;
             let name = mine.name(cpu);
             let taken = match way {
@@ -163,27 +312,65 @@ impl<T> Lock<T> {
                 Way::On(cpu) => stop_sections_on(cpu as usize),
                 Way::Anywhere => stop_sections(),
             }
-            return Ok((name, cpu));
+            return self.keep_origin(mine, area, (name, cpu)).map(Some);
+        }
+    }
+
+    /// I5: stores the acquisition's first name, while it owns the lock. A thread that was moved
+    /// meanwhile begins another acquisition on its new processor: nobody has its ticket yet.
+    fn keep_origin(
+        &self,
+        mine: &'static Record,
+        area: Area,
+        (mut name, mut cpu): (Name, u32),
+    ) -> Result<(Name, u32), Refused> {
+        loop {
+            mine.settle(name);
+            let owner = self.owner.as_ptr().cast_const();
+            let floor = mine.floor().as_ptr().cast_const();
+            let claim = Claim { owner, name: name.word(), floor, cpu };
+            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            if unsafe { area.store_if(claim, self.origin.as_ptr(), name.word()) } {
+                return Ok((name, cpu));
+            }
+            let here = processor(area)?;
+            let next = mine.name(here);
+            if !self.exchange(name.word(), next.word()) {
+                // The lock was taken away: the ticket will say so.
+                return Ok((name, cpu));
+            }
+            (name, cpu) = (next, here);
         }
     }
 
     /// T1, T2 and T5: the thief waits until the victim is out.
-    fn acquire_by_barriers(&self, mine: &'static Record, steal: Steal) -> Result<Name, Refused> {
+    fn take_by_barriers(
+        &self,
+        mine: &'static Record,
+        steal: Steal,
+        only: Option<Owner>,
+    ) -> Result<Option<Name>, Refused> {
         let name = mine.name(0);
         let mut patience = Patience::new();
         loop {
-            let seen = self.owner.load(Ordering::Acquire);
+            let (seen, owner) = self.look();
             let victim = Name::of(seen).filter(|name| !is_released(*name));
             let other = victim.filter(|victim| !ptr_eq(victim.record(), mine));
-            if victim.is_some() && steal == Steal::Never || other.is_some() && steal == Steal::Local
-            {
+            let gone = is_gone(only, seen, owner);
+            let refused = steal == Steal::Never && victim.is_some()
+                || steal == Steal::Local && other.is_some();
+            if refused && !gone {
                 return Err(Refused::Held);
             }
-            // To rob somebody who still waits for a victim would only make both wait; and if all
-            // did so, nobody would ever own the lock by the time that the waiting is over.
+            // To take the lock from a thread that still waits for its victim would only make both
+            // wait; and if all did so, no thread would own the lock when its waiting is over. An
+            // owner that is gone may be that victim.
             if other.is_some_and(|victim| !victim.record().has_settled(victim)) {
                 patience.wait();
                 continue;
+            }
+            if gone {
+                return Ok(None);
             }
             if !self.exchange(seen, name.word()) {
                 continue;
@@ -197,20 +384,28 @@ impl<T> Lock<T> {
                     patience.wait();
                 }
             }
-            return Ok(name);
+            return Ok(Some(name));
         }
     }
 
     /// Everything happens behind the gate.
-    fn acquire_by_gate(&self, mine: &'static Record, steal: Steal) -> Result<Name, Refused> {
+    fn take_by_gate(
+        &self,
+        mine: &'static Record,
+        steal: Steal,
+        only: Option<Owner>,
+    ) -> Result<Option<Name>, Refused> {
         let _gate = self.gate.shut();
-        let owner = Name::of(self.owner.load(Ordering::Relaxed));
-        if steal == Steal::Never && owner.is_some_and(|name| !is_released(name)) {
+        let (seen, owner) = self.look();
+        if is_gone(only, seen, owner) {
+            return Ok(None);
+        }
+        if steal == Steal::Never && Name::of(seen).is_some_and(|name| !is_released(name)) {
             return Err(Refused::Held);
         }
         let name = mine.name(0);
         self.owner.store(name.word(), Ordering::Release);
-        Ok(name)
+        Ok(Some(name))
     }
 
     /// Exchanges the lock's word.
@@ -220,7 +415,7 @@ impl<T> Lock<T> {
     }
 
     #[inline]
-    pub(super) fn owner(&self) -> &AtomicU64 {
+    pub(super) fn word(&self) -> &AtomicU64 {
         &self.owner
     }
 
@@ -238,6 +433,11 @@ impl<T> Lock<T> {
 /// The number of this thread's processor.
 pub(super) fn processor(area: Area) -> Result<u32, Refused> {
     u32::try_from(area.cpu()).ok().filter(|cpu| *cpu <= CPU_MAX).ok_or(Refused::Thread)
+}
+
+/// Whether `only` was asked for, and does not own the lock.
+pub(super) fn is_gone(only: Option<Owner>, seen: u64, owner: Option<Owner>) -> bool {
+    only.is_some_and(|only| owner != Some(only) || Name::of(seen).is_none_or(is_released))
 }
 
 /// Whether nobody can store under the name, and nobody has to be asked.

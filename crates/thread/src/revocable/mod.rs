@@ -4,9 +4,9 @@
 //!
 //! When a thread changes something very often, and others seldom have to: a thread acquires the
 //! lock once, keeps the [`Ticket`], and each store costs little more than the store. It has no need
-//! to release the lock: whoever wants it takes it, at once, even from a thread that does not run;
-//! the robbed one learns of it from its next operation. So the lock protects single words. What
-//! takes several stores must be sound after each of them. For data that one wants to borrow,
+//! to release the lock: a thread that wants it takes it, at once, even from a thread that does not
+//! run; the former owner learns of it from its next operation. So the lock protects single words.
+//! What takes several stores must be sound after each of them. For data that one wants to borrow,
 //! [`fair`](crate::fair) is the right lock.
 //!
 //! ```
@@ -22,12 +22,20 @@
 //! ticket.add(|arena| &arena.used, 64)?;
 //! assert_eq!(ticket.load(|arena| &arena.used), Ok(64));
 //!
-//! // Somebody else, here the same thread, takes it.
-//! let thief = arena.acquire(Steal::Force)?;
+//! // Somebody takes it, here the same thread. Another acquire would give it its ticket again.
+//! arena.cancel(Steal::Force)?;
 //! assert_eq!(ticket.store(|arena| &arena.used, 0), Err(Revoked));
-//! assert_eq!(thief.load(|arena| &arena.used), Ok(64));
+//! assert_eq!(arena.words().used.peek(), 64);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! - A thread that stores in batches acquires before each, which is cheap while it owns the lock:
+//!   [`Lock::acquire`] with [`Ticket::keep`], or [`Ticket::renew`].
+//! - [`Lock::cancel_owner`] takes the lock from one given [`Owner`] and from no later one.
+//! - [`Ticket::store_to`] stores to a word that is not under the lock, [`Ticket::store_raw`] to any
+//!   address.
+//! - [`Ticket::limit`] makes a ticket that releases the lock after a number of stores.
+//! - [`PerCpu`] has words for each processor, each behind such a lock.
 //!
 //! # The word
 //!
@@ -52,6 +60,11 @@
 //! - **I3** When a name has settled, no section of another name under this lock is at work, nor
 //!   will one store. [`acquire`](Lock::acquire) returns after that.
 //! - **I4** Only a settled name is released, or followed to another processor.
+//! - **I5** While the word is a name that has moved (T7), the lock's `origin` is the first name of
+//!   the same acquisition, which is its [`Owner`]. The owner stores it conditionally, as any word
+//!   under the lock, before its acquire returns. So no store of another acquisition lands there
+//!   later, and a thread that finds the same word before and after it reads `origin` has the
+//!   word's owner.
 //!
 //! # Transitions
 //!
@@ -63,9 +76,12 @@
 //! | T4 | n → m | `Force` | – | barrier that aborts sections: see below |
 //! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
 //! | T6 | n → 0 | release, drop | – | – |
-//! | T7 | n → m | store by a thread that moved | n is the ticket's | nothing: n was its own |
+//! | T7 | n → m, moved | store by a moved thread | n is the ticket's | nothing: n was its own |
+//! | T8 | n | acquire | n of this thread, not released | nothing: the same ticket |
+//! | T9 | n → m → 0 | `cancel_owner` | n's owner is the given one | as T2 to T5, then T6 |
+//! | T10 | n | `cancel_owner` | n's owner is another one, or n is 0 | barrier or wait, see below |
 //!
-//! The backend `signal` has T1, T2, T6 and steps of its own, in `signals.rs`.
+//! The backend `signal` has T1, T2, T6, T8 and steps of its own, in `signals.rs`.
 //!
 //! T3 exchanges the word on the processor that n is bound to: n's thread is elsewhere, or was
 //! interrupted there, and then leaves the section that it may be in.
@@ -74,12 +90,24 @@
 //! settled: then n's thread may not yet have sent its own barrier, so that whom it robbed may still
 //! be in a section anywhere.
 //!
+//! T10 finds that the given owner has gone. If n has settled, that owner is over (I3). If not, n's
+//! thread may not have sent its barrier yet: with sections the cancel sends its own to all
+//! processors, without them it waits until n has settled.
+//!
 //! # Orderings
 //!
 //! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record
 //! are stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows
 //! them in order, and who acquires sees those of all owners before: by T1 and T2 as it saw the
 //! release, by T3 as both ran on one processor, by T4 and T5 as the barrier is the victim's too.
+//!
+//! # Faults
+//!
+//! A store to an address that cannot be written ([`Ticket::store_raw`]) faults inside a section.
+//! With `rseq` the kernel leaves the section before it calls the handler: nothing is left behind,
+//! and the section begins anew when the handler returns. With `membarrier` and `plain` the flag or
+//! gate is up until then, and a thief waits for the handler. With `signal` a thief does not wait:
+//! the signal comes when the handler returns, and the section compares again.
 //!
 //! # Progress
 //!
@@ -95,9 +123,12 @@
 
 #[cfg(all(test, target_os = "linux", not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod ending;
+mod limit;
 mod lock;
 #[cfg(all(test, not(any(miri, lockspan_loom, lockspan_shuttle))))]
 mod model;
+mod owner;
+mod per_cpu;
 mod record;
 #[cfg(feature = "signals")]
 mod signals;
@@ -108,7 +139,10 @@ mod tests;
 mod ticket;
 mod word;
 
+pub use self::limit::Limited;
 pub use self::lock::{Lock, Refused, Steal};
+pub use self::owner::Owner;
+pub use self::per_cpu::PerCpu;
 pub use self::ticket::{Revoked, Ticket};
 pub use self::word::Word;
 pub use crate::backend::{Backend, Choice, backend};

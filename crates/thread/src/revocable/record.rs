@@ -1,13 +1,16 @@
 //! What a lock's word means: names, and the records of the threads that made them.
 //!
 //! ```text
-//!  63   62              44 43                                  0
-//! ┌────┬──────────────────┬─────────────────────────────────────┐
-//! │mark│  record, from 1  │  number of the acquisition, from 1  │
-//! └────┴──────────────────┴─────────────────────────────────────┘
+//!  63   62              44 43                             1    0
+//! ┌────┬──────────────────┬───────────────────────────────┬─────┐
+//! │mark│  record, from 1  │      number, from 1           │moved│
+//! └────┴──────────────────┴───────────────────────────────┴─────┘
 //! ```
 //!
-//! The mark is no part of the name, and set by the backend `signal` alone: see `signals.rs`.
+//! The mark is no part of the name, and set by the backend `signal` alone: see `signals.rs`. A name
+//! with the bit `moved` was made by a store that bound its acquisition to another processor (T7):
+//! the acquisition's first name is in the lock's `origin` then. Without that bit the name is the
+//! acquisition's first.
 //!
 //! A record belongs to one thread at a time and goes to another one when that ends. Its numbers go
 //! on from there: no name comes twice. It is never freed, as a lock may name it at any time.
@@ -32,7 +35,9 @@ use std::ptr;
 use crate::backend::{Chained, Spares, follow_forks, forget_forks, forks};
 use crate::sync::machine::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-const NUMBER_BITS: u32 = 44;
+/// The number, and below it the bit `moved`.
+const LOW_BITS: u32 = 44;
+const NUMBER_BITS: u32 = LOW_BITS - 1;
 const CPU_BITS: u32 = 16;
 /// The highest number of a processor; the one above stands for none.
 pub(super) const CPU_MAX: u32 = (1 << CPU_BITS) - 2;
@@ -41,11 +46,11 @@ const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 const RECORDS_MAX: u32 = (1 << 19) - 1;
 /// Beside a name in a lock's word: somebody is taking the lock from it.
 pub(super) const MARK: u64 = 1 << 63;
+const MOVED: u64 = 1;
 
-const _: () =
-    assert!(NUMBER_BITS + CPU_BITS <= 64 && RECORDS_MAX as u64 <= (MARK - 1) >> NUMBER_BITS);
+const _: () = assert!(NUMBER_BITS + CPU_BITS <= 64 && RECORDS_MAX as u64 <= (MARK - 1) >> LOW_BITS);
 
-/// An acquisition. No two have the same.
+/// An acquisition on a processor. No two have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name(u64);
 
@@ -63,12 +68,22 @@ impl Name {
 
     #[inline]
     fn number(self) -> u64 {
-        self.0 & NUMBER_MAX
+        (self.0 >> 1) & NUMBER_MAX
+    }
+
+    /// The same number as a name of an acquisition that had another one before.
+    pub(super) fn moved(self) -> Self {
+        Self(self.0 | MOVED)
+    }
+
+    #[inline]
+    pub(super) fn has_moved(self) -> bool {
+        self.0 & MOVED != 0
     }
 
     /// The record of the thread that made it.
     pub(super) fn record(self) -> &'static Record {
-        at((self.0 >> NUMBER_BITS) as u32)
+        at((self.0 >> LOW_BITS) as u32)
     }
 }
 
@@ -114,7 +129,14 @@ impl Record {
     }
 
     fn with_index(&self, number: u64) -> Name {
-        Name((u64::from(self.index.load(Ordering::Relaxed)) << NUMBER_BITS) | number)
+        Name((u64::from(self.index.load(Ordering::Relaxed)) << LOW_BITS) | (number << 1))
+    }
+
+    /// The name in a lock's word, if this record's thread made it, and nobody has marked it.
+    #[inline]
+    pub(super) fn own_name(&self, word: u64) -> Option<Name> {
+        let index = u64::from(self.index.load(Ordering::Relaxed));
+        (word >> LOW_BITS == index).then_some(Name(word))
     }
 
     /// The acquisition is over: whoever had the lock before makes no store any more.
@@ -128,6 +150,7 @@ impl Record {
     }
 
     /// The processor that the name is bound to, if that can still be said.
+    #[inline]
     pub(super) fn cpu_of(&self, name: Name) -> Option<u32> {
         let era = self.era.load(Ordering::Acquire);
         (name.number() >= era >> CPU_BITS).then_some((era & CPU) as u32)
@@ -210,6 +233,8 @@ struct Mine(Cell<Option<&'static Record>>);
 
 thread_local! {
     static MINE: Mine = const { Mine(Cell::new(None)) };
+    /// The same record, in a cell without a destructor: each acquire reads it.
+    static KNOWN: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
 impl Drop for Mine {
@@ -217,6 +242,7 @@ impl Drop for Mine {
         if let Some(record) = self.0.take() {
             // A fork in a later destructor must not speak for the record's next thread.
             forget_forks();
+            KNOWN.set(None);
             record.release_all();
             #[cfg(feature = "signals")]
             crate::backend::signal::forget_thread();
@@ -240,6 +266,7 @@ pub(super) fn mine() -> Option<&'static Record> {
                 &record.comes_again,
             );
             mine.0.set(Some(record));
+            KNOWN.set(Some(record));
             record
         }
     };
@@ -247,6 +274,7 @@ pub(super) fn mine() -> Option<&'static Record> {
 }
 
 /// The calling thread's record, if it has one.
+#[inline]
 pub(super) fn mine_already() -> Option<&'static Record> {
-    MINE.try_with(|mine| mine.0.get()).ok().flatten()
+    KNOWN.get()
 }

@@ -19,14 +19,14 @@
 //! lock, a signal to that thread and a second barrier; and where the thread may be holding the
 //! signal back, a wait until the flag is down. `backend/native/signal/mod.rs` has the reasons.
 //!
-//! - **I5** A marked word never loses its mark but by S2, T1 or T2. So a section that compares it
+//! - **I6** A marked word never loses its mark but by S2, T1 or T2. So a section that compares it
 //!   fails, and the owner's release as well.
-//! - **I6** Who has done S2 has seen to n's end itself, whatever others did. A thief of that thief
+//! - **I7** Who has done S2 has seen to n's end itself, whatever others did. A thief of that thief
 //!   finds a name that stands alone: a chain of thieves leaves nobody behind.
 
-use super::Refused;
-use super::lock::{Lock, Steal, is_released, ptr_eq};
+use super::lock::{Lock, Steal, is_gone, is_released, ptr_eq};
 use super::record::{MARK, Name, Record};
+use super::{Owner, Refused};
 use crate::backend::barrier;
 use crate::backend::signal::{Sent, interrupt, is_running};
 use crate::spin::Patience;
@@ -38,14 +38,20 @@ mod tests;
 impl<T> Lock<T> {
     /// T1, T2, S1 and S2. `Steal::Local` leaves the lock to an owner that seems to run on another
     /// processor.
-    pub(super) fn acquire_by_signals(
+    ///
+    /// An owner that is gone from the word is over: S2 comes after its end, and so does T6.
+    pub(super) fn take_by_signals(
         &self,
         mine: &'static Record,
         steal: Steal,
-    ) -> Result<Name, Refused> {
+        only: Option<Owner>,
+    ) -> Result<Option<Name>, Refused> {
         let name = mine.name(0);
         loop {
-            let seen = self.owner().load(Ordering::Acquire);
+            let (seen, owner) = self.look();
+            if is_gone(only, seen, owner) {
+                return Ok(None);
+            }
             let owner = Name::of(seen).filter(|owner| !is_released(*owner));
             if owner.is_some() && steal == Steal::Never {
                 return Err(Refused::Held);
@@ -53,7 +59,7 @@ impl<T> Lock<T> {
             let Some(victim) = owner.filter(|owner| !ptr_eq(owner.record(), mine)) else {
                 // Nobody can be in a section under it: they said so, or are this thread.
                 if self.exchange(seen, name.word()) {
-                    return Ok(name);
+                    return Ok(Some(name));
                 }
                 continue;
             };
@@ -66,7 +72,7 @@ impl<T> Lock<T> {
             }
             self.see_to_the_end_of(victim);
             if self.exchange(marked, name.word()) {
-                return Ok(name);
+                return Ok(Some(name));
             }
         }
     }

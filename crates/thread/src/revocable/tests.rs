@@ -31,20 +31,32 @@ fn an_owner_loads_stores_adds_and_compares() {
     assert!(!lock.is_owned());
 }
 
+/// Runs `work` as another thread, to its end.
+fn elsewhere(work: impl FnOnce() + Send) {
+    thread::scope(|scope| scope.spawn(work).join().unwrap());
+}
+
 #[test]
 fn whoever_is_robbed_can_do_nothing_any_more() {
     let lock = Lock::new(Word::new(1));
     let victim = lock.acquire(Steal::Never).unwrap();
-    assert_eq!(lock.acquire(Steal::Never).unwrap_err(), Refused::Held);
-    let thief = lock.acquire(Steal::Local).unwrap();
+    elsewhere(|| {
+        assert_eq!(lock.acquire(Steal::Never).unwrap_err(), Refused::Held);
+        let thief = lock.acquire(Steal::Force).unwrap();
+        assert_eq!(thief.load(|word| word), Ok(1));
+        thief.keep();
+    });
+    let mut victim = victim;
     assert_eq!(victim.check(), Err(Revoked));
     assert_eq!(victim.load(|word| word), Err(Revoked));
     assert_eq!(victim.store(|word| word, 2), Err(Revoked));
     assert_eq!(victim.add(|word| word, 2), Err(Revoked));
     assert_eq!(victim.compare_and_store(|word| word, 1, 2), Err(Revoked));
-    assert_eq!(victim.release(), Err(Revoked));
-    assert_eq!(thief.load(|word| word), Ok(1));
-    assert_eq!(thief.release(), Ok(()));
+    assert_eq!(lock.words().peek(), 1);
+    assert_eq!(victim.renew(Steal::Never), Ok(true), "the thief has ended");
+    assert_eq!(victim.renew(Steal::Never), Ok(false));
+    assert_eq!(victim.store(|word| word, 2), Ok(()));
+    assert_eq!(victim.release(), Ok(()));
 }
 
 #[test]
@@ -52,9 +64,47 @@ fn a_dropped_ticket_releases_and_a_stolen_one_leaves_the_thief_alone() {
     let lock = Lock::new(Word::default());
     drop(lock.acquire(Steal::Never).unwrap());
     let victim = lock.acquire(Steal::Never).unwrap();
+    lock.cancel(Steal::Force).unwrap();
     let thief = lock.acquire(Steal::Force).unwrap();
     drop(victim);
     assert_eq!(thief.check(), Ok(()));
+}
+
+#[test]
+fn a_limited_ticket_counts_what_it_has_stored_and_releases_the_lock() {
+    let lock = Lock::new(Word::default());
+    let elsewhere = crate::sync::machine::AtomicU64::new(0);
+    let ticket = lock.acquire(Steal::Never).unwrap().limit(5);
+    assert_eq!(ticket.store(|word| word, 1), Ok(()));
+    assert_eq!(ticket.add(|word| word, 1), Ok(()));
+    assert_eq!(ticket.compare_and_store(|word| word, 7, 8), Ok(Err(2)), "this does not count");
+    assert_eq!(ticket.compare_and_store(|word| word, 2, 3), Ok(Ok(())));
+    assert_eq!(ticket.load(|word| word), Ok(3));
+    assert_eq!(ticket.store_to(&elsewhere, 4), Ok(()));
+    assert_eq!(ticket.check(), Ok(()));
+    // SAFETY: an atomic of this function's.
+    assert_eq!(unsafe { ticket.store_raw(elsewhere.as_ptr(), 5) }, Ok(()), "the fifth is made");
+    assert!(!lock.is_owned(), "and it was the last one");
+    assert_eq!(ticket.store(|word| word, 9), Err(Revoked));
+    ticket.set_limit(2);
+    assert_eq!(ticket.store(|word| word, 9), Err(Revoked));
+    assert_eq!(lock.words().peek(), 3);
+    let mut ticket = ticket;
+    for round in 0..3 {
+        assert_eq!(ticket.renew(Steal::Never), Ok(true), "{round}");
+        assert_eq!(ticket.renew(Steal::Never), Ok(false));
+        assert_eq!(ticket.add(|word| word, 1), Ok(()));
+        assert_eq!(ticket.add(|word| word, 1), Ok(()));
+        assert_eq!(ticket.check(), Err(Revoked), "the count begins anew with each acquisition");
+    }
+    drop(ticket);
+
+    let ticket = lock.acquire(Steal::Never).unwrap().limit(0);
+    let many = if cfg!(miri) { 100 } else { 10_000 };
+    assert!((0..many).all(|n| ticket.store(|word| word, n) == Ok(())), "0 is no limit");
+    ticket.set_limit(1);
+    let ticket = ticket.without_limit();
+    assert!((0..10).all(|n| ticket.store(|word| word, n) == Ok(())));
 }
 
 #[test]
@@ -128,7 +178,10 @@ fn names_say_what_their_record_knows() {
         assert_eq!(record.cpu_of(first), Some(3));
         let second = record.name(3);
         assert_eq!((record.cpu_of(first), record.cpu_of(second)), (Some(3), Some(3)));
-        let third = record.name(4);
+        let third = record.name(4).moved();
+        assert!(third.has_moved() && !second.has_moved());
+        assert_eq!(record.own_name(third.word()), Some(third));
+        assert_eq!(record.own_name(third.word() | record::MARK), None);
         assert_eq!((record.cpu_of(second), record.cpu_of(third)), (None, Some(4)));
         record.settle(second);
         assert!(record.has_settled(first) && !record.has_settled(third));

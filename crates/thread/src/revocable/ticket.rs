@@ -5,7 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 
-use super::lock::{Lock, processor};
+use super::lock::{Lock, NO_CPU, Refused, Steal, processor};
+use super::owner::Owner;
 use super::record::{Name, Record};
 use super::word::Word;
 #[cfg(test)]
@@ -13,7 +14,7 @@ use crate::backend::sabotage::{self, Mistake};
 #[cfg(feature = "signals")]
 use crate::backend::signal;
 use crate::backend::{Area, Claim, Compared};
-use crate::sync::machine::{Ordering, compiler_fence};
+use crate::sync::machine::{AtomicU64, Ordering, compiler_fence};
 
 /// The ticket's lock has been taken away, or was released: it is good for nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,7 @@ pub struct Ticket<'a, T> {
     area: Option<Area>,
     name: Cell<Name>,
     cpu: Cell<u32>,
+    owner: Owner,
     mode: Mode,
     /// Neither `Send` nor `Sync`.
     thread: PhantomData<*mut ()>,
@@ -79,21 +81,36 @@ impl<T> fmt::Debug for Ticket<'_, T> {
 impl<T> Drop for Ticket<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let _revoked_before = self.held().give_up(self.mode);
+        let _revoked_before = self.give_up();
     }
 }
 
 impl<'a, T> Ticket<'a, T> {
+    #[inline]
     pub(super) fn new(
         lock: &'a Lock<T>,
         record: &'static Record,
         mode: Mode,
-        name: Name,
+        (name, owner): (Name, Owner),
         cpu: u32,
     ) -> Self {
         let (name, cpu) = (Cell::new(name), Cell::new(cpu));
         let area = if let Mode::Sections(area) = mode { Some(area) } else { None };
-        Self { lock, record, area, name, cpu, mode, thread: PhantomData }
+        Self { lock, record, area, name, cpu, owner, mode, thread: PhantomData }
+    }
+
+    /// The lock that this is a ticket of.
+    #[must_use]
+    pub fn lock(&self) -> &'a Lock<T> {
+        self.lock
+    }
+
+    /// The acquisition that this ticket stands for, for
+    /// [`Lock::cancel_owner`](super::Lock::cancel_owner).
+    #[inline]
+    #[must_use]
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// Whether it owned the lock at this moment.
@@ -102,7 +119,17 @@ impl<'a, T> Ticket<'a, T> {
     /// If it does not.
     #[inline]
     pub fn check(&self) -> Result<(), Revoked> {
-        self.held().check()
+        self.held().check().or_else(|Revoked| self.catch_up())
+    }
+
+    /// The word has another name than this ticket. If another ticket of the same acquisition has
+    /// bound that to another processor (T7), this one takes over the new name.
+    #[inline]
+    fn catch_up(&self) -> Result<(), Revoked> {
+        let (name, cpu) = self.held().name_now()?;
+        self.name.set(name);
+        self.cpu.set(cpu);
+        Ok(())
     }
 
     /// A word's value. It was read while this ticket owned the lock, so nobody but this thread has
@@ -123,16 +150,74 @@ impl<'a, T> Ticket<'a, T> {
     #[inline]
     pub fn store(&self, word: impl FnOnce(&T) -> &Word, value: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
+        // SAFETY: the word is an atomic that lives as long as the lock or for ever.
+        unsafe { self.store_raw(word.as_ptr(), value) }
+    }
+
+    /// Stores `value` to a word anywhere, not under the lock, or nothing.
+    ///
+    /// Only threads that store to `at` through tickets of *this* lock exclude each other. Others
+    /// may load it at any time.
+    ///
+    /// ```
+    /// use lockspan_thread::revocable::{Lock, Revoked, Steal};
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// let elsewhere = AtomicU64::new(0);
+    /// let lock = Lock::new(());
+    /// let ticket = lock.acquire(Steal::Force)?;
+    /// ticket.store_to(&elsewhere, 7)?;
+    /// lock.cancel(Steal::Force)?;
+    /// assert_eq!(ticket.store_to(&elsewhere, 8), Err(Revoked));
+    /// assert_eq!(elsewhere.load(Ordering::Relaxed), 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the ticket does not own the lock any more. Then nothing was stored.
+    #[inline]
+    pub fn store_to(&self, at: &AtomicU64, value: u64) -> Result<(), Revoked> {
+        // SAFETY: an atomic that is borrowed through the call.
+        unsafe { self.store_raw(at.as_ptr(), value) }
+    }
+
+    /// Stores `value` to any address, or nothing.
+    ///
+    /// # Faults
+    /// If `at` cannot be written, the thread gets a fault (`SIGSEGV`, `SIGBUS`) in the middle of
+    /// the store, as with any store. By default that ends the process. A handler may make the
+    /// address writable and return: then the store is made, if the ticket still owns the lock. A
+    /// thread that takes the lock meanwhile does not wait for the handler with the backends `rseq`
+    /// and `signal`, and the store is not made; with `membarrier` and `plain` it waits. With `rseq`
+    /// the handler finds the thread at the place where the section begins anew, not at the
+    /// store itself; the address of the fault is the right one.
+    ///
+    /// # Safety
+    /// - `at` is aligned to 8 bytes and may be written, or a handler sees to that, through the
+    ///   call.
+    /// - Other threads meanwhile only touch the 8 bytes at `at` as atomics, or through tickets of
+    ///   this lock. A thread that has acquired the lock after this ticket's owner may use
+    ///   ordinary loads and stores for as long as no other thread acquires it: all stores of the
+    ///   former owners are visible to it, and no further one comes.
+    /// - A handler of a fault returns or ends the process. It does not jump out of this call
+    ///   (`siglongjmp`): the lock's flag or gate would stay up.
+    ///
+    /// # Errors
+    /// If the ticket does not own the lock any more. Then nothing was stored.
+    #[inline]
+    pub unsafe fn store_raw(&self, at: *mut u64, value: u64) -> Result<(), Revoked> {
         let Some(area) = self.area else {
             #[cfg(feature = "signals")]
             if matches!(self.mode, Mode::Signals) {
-                return self.held().by_signals(word, value);
+                return self.held().by_signals(at, value);
             }
-            return self.by_other_means(move || word.set(value));
+            // SAFETY: the caller's promise; other threads touch it as an atomic.
+            let at = unsafe { AtomicU64::from_ptr(at) };
+            return self.by_other_means(move || at.store(value, Ordering::Release));
         };
         self.by_section(area, move |claim| {
-            // SAFETY: the words live as long as the lock or for ever, and are atomics.
-            let stored = unsafe { area.store_if(claim, word.as_ptr(), value) };
+            // SAFETY: the caller's promise; the claim's words live as long as the lock or for ever.
+            let stored = unsafe { area.store_if(claim, at, value) };
             stored.then_some(())
         })
     }
@@ -148,7 +233,7 @@ impl<'a, T> Ticket<'a, T> {
             #[cfg(feature = "signals")]
             if matches!(self.mode, Mode::Signals) {
                 // Names never repeat: if the store happens, nobody has stored since the look.
-                return self.held().by_signals(word, word.peek().wrapping_add(n));
+                return self.held().by_signals(word.as_ptr(), word.peek().wrapping_add(n));
             }
             return self.by_other_means(move || word.set(word.peek().wrapping_add(n)));
         };
@@ -175,7 +260,9 @@ impl<'a, T> Ticket<'a, T> {
             #[cfg(feature = "signals")]
             if matches!(self.mode, Mode::Signals) {
                 return match word.peek() {
-                    found if found == expected => self.held().by_signals(word, new).map(Ok),
+                    found if found == expected => {
+                        self.held().by_signals(word.as_ptr(), new).map(Ok)
+                    }
                     found => self.check().map(|()| Err(found)),
                 };
             }
@@ -208,9 +295,39 @@ impl<'a, T> Ticket<'a, T> {
     /// # Errors
     /// If the ticket did not own it any more.
     pub fn release(self) -> Result<(), Revoked> {
-        let result = self.held().give_up(self.mode);
+        let result = self.give_up();
         mem::forget(self);
         result
+    }
+
+    /// Ends the ticket, and leaves the lock to this thread until another one takes it. The thread's
+    /// next [`acquire`](super::Lock::acquire) gets the same ticket again, if none did; its end, or
+    /// [`release_all`](super::release_all), releases the lock.
+    #[inline]
+    pub fn keep(self) {
+        mem::forget(self);
+    }
+
+    /// Makes the ticket own the lock again, if it was taken away: whether it had to. If the ticket
+    /// still owns the lock, this costs a load and a comparison, so it can stand before each batch
+    /// of stores.
+    ///
+    /// # Errors
+    /// As [`acquire`](super::Lock::acquire). The ticket stays revoked then.
+    #[inline]
+    pub fn renew(&mut self, steal: Steal) -> Result<bool, Refused> {
+        if self.check().is_ok() {
+            return Ok(false);
+        }
+        // The old ticket is dropped, which changes nothing: its name is not in the word any more.
+        *self = self.lock.acquire(steal)?;
+        Ok(true)
+    }
+
+    /// Releases the lock, if the ticket owns it.
+    #[inline]
+    pub(super) fn give_up(&self) -> Result<(), Revoked> {
+        self.held().give_up(self.mode)
     }
 
     /// Runs a section until it has given something or the lock is lost.
@@ -236,7 +353,8 @@ impl<'a, T> Ticket<'a, T> {
 
     #[inline]
     fn held(&self) -> Held<'_, T> {
-        Held { lock: self.lock, record: self.record, name: self.name.get() }
+        let (name, owner) = (self.name.get(), self.owner);
+        Held { lock: self.lock, record: self.record, name, owner }
     }
 }
 
@@ -246,18 +364,19 @@ struct Held<'a, T> {
     lock: &'a Lock<T>,
     record: &'static Record,
     name: Name,
+    owner: Owner,
 }
 
 impl<T> Held<'_, T> {
     #[inline]
     fn check(&self) -> Result<(), Revoked> {
-        let owns = self.lock.owner().load(Ordering::Acquire) == self.name.word();
+        let owns = self.lock.word().load(Ordering::Acquire) == self.name.word();
         if owns && !self.record.has_released(self.name) { Ok(()) } else { Err(Revoked) }
     }
 
     #[inline]
     fn claim(&self, cpu: u32) -> Claim {
-        let owner = self.lock.owner().as_ptr().cast_const();
+        let owner = self.lock.word().as_ptr().cast_const();
         let floor = self.record.floor().as_ptr().cast_const();
         Claim { owner, name: self.name.word(), floor, cpu }
     }
@@ -281,9 +400,13 @@ impl<T> Held<'_, T> {
     /// A section has failed. If that is because the thread has moved, binds the lock to where the
     /// thread is now (T7): if the exchange finds the old name, nobody else has owned it meanwhile.
     fn follow(&mut self, area: Area) -> Result<u32, Revoked> {
-        self.check()?;
+        let (name, bound) = self.name_now()?;
+        self.name = name;
         let cpu = processor(area).map_err(|_| Revoked)?;
-        let new = self.record.name(cpu);
+        if bound == cpu {
+            return Ok(cpu);
+        }
+        let new = self.record.name(cpu).moved();
         if !self.lock.exchange(self.name.word(), new.word()) {
             return Err(Revoked);
         }
@@ -292,10 +415,20 @@ impl<T> Held<'_, T> {
         Ok(cpu)
     }
 
+    /// The name that the acquisition has by now, and its processor, if that owns the lock.
+    #[cold]
+    #[inline(never)]
+    fn name_now(&self) -> Result<(Name, u32), Revoked> {
+        let (seen, owner) = self.lock.look();
+        let name = self.record.own_name(seen).filter(|_| owner == Some(self.owner));
+        let name = name.filter(|name| !self.record.has_released(*name)).ok_or(Revoked)?;
+        Ok((name, self.record.cpu_of(name).unwrap_or(NO_CPU)))
+    }
+
     /// Stores in a section that a signal interrupts.
     #[cfg(feature = "signals")]
     #[inline]
-    fn by_signals(&self, word: &Word, value: u64) -> Result<(), Revoked> {
+    fn by_signals(&self, at: *mut u64, value: u64) -> Result<(), Revoked> {
         if self.record.has_released(self.name) {
             return Err(Revoked);
         }
@@ -304,11 +437,11 @@ impl<T> Held<'_, T> {
             self.record.section.store(0, Ordering::Relaxed);
             self.record.comes_again.store(0, Ordering::Release);
         }
-        let (flag, owner) = (self.record.section.as_ptr(), self.lock.owner().as_ptr());
+        let (flag, owner) = (self.record.section.as_ptr(), self.lock.word().as_ptr());
         let name = self.name.word();
-        // SAFETY: the words live as long as the lock or for ever, and are atomics; the record's
-        // flag is this thread's, as a ticket stays with its thread.
-        let stored = unsafe { signal::store_if(flag, owner, name, word.as_ptr(), value) };
+        // SAFETY: `at` is an atomic that lives through the call, as all callers see to; the flag is
+        // this thread's, as a ticket stays with its thread.
+        let stored = unsafe { signal::store_if(flag, owner, name, at, value) };
         stored.then_some(()).ok_or(Revoked)
     }
 
@@ -350,11 +483,16 @@ impl<T> Held<'_, T> {
     }
 
     #[inline(never)]
-    fn give_up(self, mode: Mode) -> Result<(), Revoked> {
+    fn give_up(mut self, mode: Mode) -> Result<(), Revoked> {
         let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
-        let released = self.record.has_released(self.name);
-        // T6. Interlocked, so that it cannot wipe out the name of a thief.
-        let given = self.lock.exchange(self.name.word(), 0);
-        if given && !released { Ok(()) } else { Err(Revoked) }
+        loop {
+            let released = self.record.has_released(self.name);
+            // T6. Interlocked, so that it cannot wipe out the name of a thief.
+            if self.lock.exchange(self.name.word(), 0) {
+                return if released { Err(Revoked) } else { Ok(()) };
+            }
+            // Another ticket of the same acquisition may have given it another name.
+            self.name = self.name_now()?.0;
+        }
     }
 }

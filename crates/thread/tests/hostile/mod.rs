@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -92,19 +92,26 @@ pub(crate) fn disturb(workers: Vec<Worker>) {
     workers.into_iter().for_each(|worker| worker.thread.join().unwrap());
 }
 
-/// Lets a thread run on the nth of the processors that this one may use. 0 means this thread.
+/// The processors that this program may use, as it was before any thread was pinned.
+fn allowed() -> &'static [usize] {
+    static ALLOWED: OnceLock<Vec<usize>> = OnceLock::new();
+    ALLOWED.get_or_init(|| {
+        // SAFETY: a set of zeros is an empty set.
+        let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the set is as large as the call is told.
+        unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
+        // SAFETY: each number is below the set's size.
+        (0..1024).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) }).collect()
+    })
+}
+
+/// Lets a thread run on the nth of the processors that this program may use. 0 means this thread.
 pub(crate) fn pin(number: libc::pid_t, nth: usize) {
-    // SAFETY: a set of zeros is an empty set.
-    let mut allowed: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is as large as the call is told.
-    unsafe { libc::sched_getaffinity(0, size_of_val(&allowed), &mut allowed) };
-    // SAFETY: each number is below the set's size.
-    let mut cpus = (0..1024).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &allowed) });
-    let Some(cpu) = cpus.nth(nth) else { return };
+    let Some(cpu) = allowed().get(nth) else { return };
     // SAFETY: a set of zeros is an empty set.
     let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the number is below the set's size.
-    unsafe { libc::CPU_SET(cpu, &mut one) };
+    unsafe { libc::CPU_SET(*cpu, &mut one) };
     // SAFETY: the set is as large as the call is told; a thread that has ended is an error.
     unsafe { libc::sched_setaffinity(number, size_of_val(&one), &one) };
 }

@@ -10,6 +10,7 @@ pub(super) const CPUS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Owner,
+    Origin,
     Word,
     Era(usize),
     Settled(usize),
@@ -18,16 +19,17 @@ pub(super) enum Place {
 }
 
 impl Place {
-    const COUNT: usize = 2 + 4 * THREADS;
+    const COUNT: usize = 3 + 4 * THREADS;
 
     fn index(self) -> usize {
         match self {
             Self::Owner => 0,
             Self::Word => 1,
-            Self::Era(thread) => 2 + thread,
-            Self::Settled(thread) => 2 + THREADS + thread,
-            Self::Floor(thread) => 2 + 2 * THREADS + thread,
-            Self::Flag(thread) => 2 + 3 * THREADS + thread,
+            Self::Origin => 2,
+            Self::Era(thread) => 3 + thread,
+            Self::Settled(thread) => 3 + THREADS + thread,
+            Self::Floor(thread) => 3 + 2 * THREADS + thread,
+            Self::Flag(thread) => 3 + 3 * THREADS + thread,
         }
     }
 }
@@ -55,6 +57,23 @@ pub(super) struct State {
     moves: u8,
     /// How many stores were said to have happened.
     pub(super) stored: u8,
+    /// How much a thread that empties the word has taken out.
+    pub(super) drained: u8,
+    /// Not of the machine: the owners of each thread whose cancel has returned, a bit for each
+    /// number, and what has happened that must not.
+    pub(super) cancelled: [u8; THREADS],
+    pub(super) wrong: Option<Wrong>,
+}
+
+/// What must not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Wrong {
+    /// An owner has stored although its cancel had returned.
+    StoredAfterCancel,
+    /// An owner was told that it still owns the lock although its cancel had returned.
+    OwnsAfterCancel,
+    /// A cancel has taken the lock from another owner than it was given.
+    HitAnother,
 }
 
 impl State {
@@ -63,10 +82,13 @@ impl State {
             memory: [0; Place::COUNT],
             buffers: [Buffer::default(); CPUS],
             on: [Some(0), Some(1)],
-            threads: program.adds.map(Thread::new),
+            threads: std::array::from_fn(|at| Thread::new(program.adds[at], program.roles[at])),
             pending: [false; THREADS],
             moves: program.moves,
             stored: 0,
+            drained: 0,
+            cancelled: [0; THREADS],
+            wrong: None,
         }
     }
 
@@ -185,7 +207,7 @@ impl State {
     /// If that is because somebody waits.
     pub(super) fn check_end(&self) -> Result<(), String> {
         assert!(self.threads.iter().all(Thread::has_ended), "stuck: {self:?}");
-        let sum = self.memory[Place::Word.index()];
+        let sum = self.memory[Place::Word.index()] + self.drained;
         if sum == self.stored { Ok(()) } else { Err(format!("{sum}, not {}", self.stored)) }
     }
 }

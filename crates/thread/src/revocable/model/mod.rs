@@ -7,11 +7,16 @@
 //! interrupts it, or at any moment between. The threads acquire a lock by force and add 1 to a
 //! word, by a load and a store. A store that comes too late shows as a sum that is too small.
 //!
+//! Other threads cancel an owner that they have seen: after that it must not store, nor be told
+//! that it owns the lock, and no other owner may be hit. Or they empty the word, as a thread does
+//! that goes through the parts of all processors: what they take out counts for the sum.
+//!
 //! `machine.rs` is the machine, `program.rs` what the threads do, step by step as in `lock.rs` and
 //! `ticket.rs`, and `signals.rs` what thieves do that send signals, as in the file of that name.
 //! The mistakes are ones that one could make there; each must be found. No stress test finds all of
 //! them: the windows are too short.
 
+mod cancels;
 mod machine;
 mod program;
 mod signals;
@@ -30,6 +35,19 @@ enum Means {
     Sections,
     Flags,
     Signals,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Role {
+    /// Adds 1 to the word, with one ticket for as long as it owns the lock.
+    Adds,
+    /// The same, and acquires before each addition.
+    AddsAgain,
+    /// Takes out what the word has.
+    Drains,
+    /// Looks who owns the lock, and cancels that owner.
+    Cancels,
 }
 
 /// How a thread ends.
@@ -78,6 +96,18 @@ enum Mistake {
     SwapsFirst,
     /// A thief that finds a mark takes it for proof that the owner's end was seen to.
     TrustsMark,
+    /// A cancel takes the lock from any owner of the given one's thread.
+    IgnoresGeneration,
+    /// A cancel that finds another owner does not make sure that the given one is over.
+    TrustsAbsence,
+    /// A thread that has moved names its acquisition as if it were a new one.
+    FollowsAsNew,
+    /// An owner stores its first name without looking whether it still owns the lock.
+    OriginUnchecked,
+    /// An owner that acquires again does not look whether it still owns the lock.
+    AcquiresBlindly,
+    /// A thread that takes out what the word has looks at it before it has the lock.
+    LooksEarly,
 }
 
 /// A program: how often each thread adds, how it ends, how many names it may use up before it gives
@@ -86,10 +116,18 @@ enum Mistake {
 struct Program {
     means: Means,
     adds: [u8; 3],
+    roles: [Role; 3],
     ending: Ending,
     names: u8,
     moves: u8,
     mistake: Mistake,
+}
+
+impl Program {
+    /// Only a cancel reads an acquisition's first name: without one, nobody stores it.
+    fn has_cancel(&self) -> bool {
+        self.roles.contains(&Role::Cancels)
+    }
 }
 
 /// Goes through all states; the number of them, or the sum and what it should be. Of states that it
@@ -99,13 +137,17 @@ fn explore(program: Program) -> Result<usize, String> {
     let mut seen = HashSet::with_hasher(fast::FixedState::default());
     let mut stack = vec![State::new(program)];
     while let Some(state) = stack.pop() {
-        let mut last = true;
+        let (mut last, mut wrong) = (true, None);
         state.successors(program, |next| {
             last = false;
+            wrong = wrong.or(next.wrong);
             if seen.insert(hasher.hash_one(next)) {
                 stack.push(next);
             }
         });
+        if let Some(wrong) = wrong {
+            return Err(format!("{program:?}: {wrong:?}"));
+        }
         if last {
             state.check_end().map_err(|wrong| format!("{program:?}: {wrong}"))?;
         }
@@ -116,6 +158,7 @@ fn explore(program: Program) -> Result<usize, String> {
 const SECTIONS: Program = Program {
     means: Means::Sections,
     adds: [1, 0, 1],
+    roles: [Role::Adds; 3],
     ending: Ending::Keeps,
     names: 3,
     moves: 2,
@@ -146,8 +189,12 @@ fn assert_sound(base: Program) {
 }
 
 fn assert_found(base: Program, mistakes: &[Mistake]) {
+    assert_found_by(&programs(base), mistakes);
+}
+
+fn assert_found_by(programs: &[Program], mistakes: &[Mistake]) {
     for mistake in mistakes {
-        let mut programs = programs(Program { mistake: *mistake, ..base }).into_iter();
+        let mut programs = programs.iter().map(|program| Program { mistake: *mistake, ..*program });
         let found = programs.find_map(|program| explore(program).err());
         println!("{}", found.unwrap_or_else(|| panic!("{mistake:?} was not found")));
     }
@@ -194,4 +241,74 @@ fn with_signals_each_mistake_is_found() {
     use Mistake::*;
     assert_found(SIGNALS, &[NoSignal, NoFirstBarrier, NoSecondBarrier, SwapsFirst, TrustsMark]);
     assert_found(SIGNALS, &[NoCheck, FlagLate]);
+}
+
+/// Programs with a thread that cancels an owner, in place of the second one.
+fn with_cancel(base: Program) -> [Program; 3] {
+    use Role::*;
+    [
+        Program { adds: [1, 1, 0], roles: [Adds, Cancels, Adds], moves: 2, names: 3, ..base },
+        Program { adds: [2, 1, 0], roles: [AddsAgain, Cancels, Adds], moves: 1, names: 3, ..base },
+        Program { adds: [1, 1, 1], roles: [Adds, Cancels, Adds], moves: 1, names: 2, ..base },
+    ]
+}
+
+/// Programs with a thread that empties the word.
+fn drains(base: Program) -> [Program; 2] {
+    use Role::*;
+    [
+        Program { adds: [2, 1, 0], roles: [Adds, Drains, Adds], moves: 1, names: 3, ..base },
+        Program { adds: [2, 1, 0], roles: [AddsAgain, Drains, Adds], moves: 1, names: 3, ..base },
+    ]
+}
+
+/// Programs of three threads are for the release profile.
+fn assert_all_sound(programs: &[Program]) {
+    let brief = |program: &&Program| !cfg!(debug_assertions) || program.adds.contains(&0);
+    for program in programs.iter().filter(brief) {
+        let states = explore(*program).unwrap_or_else(|wrong| panic!("{wrong}"));
+        println!("{states} states: {program:?}");
+        assert!(states > 500, "{program:?}: {states} states are too few to mean anything");
+    }
+}
+
+#[test]
+fn a_cancel_ends_the_owner_that_it_was_given_and_no_other() {
+    for base in [SECTIONS, FLAGS, SIGNALS] {
+        for ending in [Ending::Keeps, Ending::Releases, Ending::ReleasesAll] {
+            assert_all_sound(&with_cancel(Program { ending, ..base }));
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_empties_the_word_finds_every_store() {
+    for base in [SECTIONS, FLAGS, SIGNALS] {
+        assert_all_sound(&drains(base));
+    }
+}
+
+#[test]
+fn each_mistake_of_a_cancel_is_found() {
+    use Mistake::*;
+    // An owner that releases the lock and gets it again is another one.
+    let released = with_cancel(Program { ending: Ending::Releases, ..SECTIONS });
+    let again = released.map(|program| Program { adds: [2, 1, 0], ..program });
+    assert_found_by(&again, &[IgnoresGeneration]);
+    assert_found_by(&with_cancel(SECTIONS), &[FollowsAsNew, AcquiresBlindly]);
+    assert_found_by(&with_cancel(SECTIONS), &[NoBarrier, PlainBarrier, TrustsUnsettled]);
+    assert_found_by(&with_cancel(FLAGS), &[AcquiresBlindly, NoWait]);
+    assert_found_by(&with_cancel(SIGNALS), &[AcquiresBlindly, NoSignal, SwapsFirst]);
+    // These need a third thread, which takes the lock while the first one takes it or is robbed.
+    let third = |base, moves| [Program { moves, ..with_cancel(base)[2] }];
+    assert_found_by(&third(SECTIONS, 2), &[TrustsAbsence]);
+    assert_found_by(&third(FLAGS, 2), &[TrustsAbsence]);
+    assert_found_by(&third(SECTIONS, 4), &[OriginUnchecked]);
+}
+
+#[test]
+fn a_thread_that_looks_before_it_takes_the_lock_misses_a_store() {
+    for base in [SECTIONS, FLAGS, SIGNALS] {
+        assert_found_by(&drains(base), &[Mistake::LooksEarly]);
+    }
 }

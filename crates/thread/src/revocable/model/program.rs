@@ -1,8 +1,8 @@
 //! What a thread does, a step at a time. A step reads or writes one place, or several of a record
 //! that only grow.
 
-use super::machine::{CPUS, Place, State};
-use super::{Ending, Means, Mistake, Program, signals};
+use super::machine::{CPUS, Place, State, Wrong};
+use super::{Ending, Means, Mistake, Program, Role, cancels, signals};
 
 /// What became of a step.
 pub(super) enum Step {
@@ -36,6 +36,23 @@ pub(super) enum At {
     SecondBarrier(u8),
     Install,
     Settle,
+    /// Stores its first name, in a section; or has moved, and begins another acquisition.
+    OriginEnter,
+    OriginCheck,
+    OriginStore,
+    OriginMoved,
+    OriginExchange,
+    /// Looks whether it is still the owner, before another addition.
+    Again,
+    /// A cancel: reads the first name of a name that has moved, and looks whether that is still
+    /// there; decides; makes sure that the owner that has gone is over; releases what it took; has
+    /// returned.
+    LookOrigin,
+    LookAgain,
+    Decide,
+    GoneBarrier(u8),
+    Release,
+    Cancelled,
     /// Loads the word, and looks whether it was the owner then.
     Load,
     CheckLoad,
@@ -47,6 +64,8 @@ pub(super) enum At {
     Follow,
     FollowExchange,
     FollowSettle,
+    /// Gives the lock back, and acquires it again.
+    Between,
     /// Gives the lock back.
     End,
     Ended,
@@ -65,11 +84,17 @@ pub(super) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Thread {
     pub(super) at: At,
+    pub(super) role: Role,
     adds: u8,
     /// The numbers of its names begin at 1.
     number: u8,
     pub(super) name: u8,
+    /// The first name of the acquisition.
+    pub(super) first: u8,
     pub(super) seen: u8,
+    /// The owner in `seen`, and the one that is to be cancelled.
+    pub(super) owner: u8,
+    pub(super) target: u8,
     pub(super) way: Way,
     /// The processor that it took itself to be on.
     cpu: u8,
@@ -77,9 +102,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    pub(super) fn new(adds: u8) -> Self {
+    pub(super) fn new(adds: u8, role: Role) -> Self {
         let at = if adds == 0 { At::Ended } else { At::Look };
-        Self { at, adds, number: 0, name: 0, seen: 0, way: Way::Free, cpu: 0, value: 0 }
+        let way = Way::Free;
+        let (number, name, first, seen, owner, target, cpu, value) = (0, 0, 0, 0, 0, 0, 0, 0);
+        Self { at, role, adds, number, name, first, seen, owner, target, way, cpu, value }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -90,6 +117,7 @@ impl Thread {
     pub(super) fn abort(&mut self) {
         match self.at {
             At::CheckOwner | At::Store => self.at = At::Enter,
+            At::OriginCheck | At::OriginStore => self.at = At::OriginEnter,
             At::ExchangeHere => self.at = At::Exchange,
             _ => {}
         }
@@ -99,17 +127,20 @@ impl Thread {
 /// Beside a name in the lock's word.
 pub(super) const MARK: u8 = 128;
 
-/// A name is its thread and number.
+/// In a name: the acquisition had another one before.
+pub(super) const MOVED: u8 = 1;
+
+/// A name is its thread, its number and whether it has moved.
 fn name(thread: usize, number: u8) -> u8 {
-    (thread as u8 + 1) * 8 + number
+    (thread as u8 + 1) * 16 + number * 2
 }
 
 pub(super) fn thread_of(name: u8) -> usize {
-    usize::from(name / 8) - 1
+    usize::from(name / 16) - 1
 }
 
-fn number_of(name: u8) -> u8 {
-    name % 8
+pub(super) fn number_of(name: u8) -> u8 {
+    name % 16 / 2
 }
 
 /// Takes the next step of `thread`, which is on `cpu`.
@@ -126,7 +157,13 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             me.cpu = cpu as u8;
             me.seen = state.load(cpu, Place::Owner);
             me.way = Way::Free;
-            if me.seen != 0 {
+            if mistake == Mistake::LooksEarly && me.role == Role::Drains {
+                me.value = state.load(cpu, Place::Word);
+            }
+            if me.role == Role::Cancels {
+                me.owner = me.seen & !MARK;
+                me.at = if me.seen & MOVED != 0 { At::LookOrigin } else { At::Decide };
+            } else if me.seen != 0 {
                 me.at = At::LookRecord;
             } else if !make_name(state, program, (cpu, thread), &mut me) {
                 return ends(state, thread);
@@ -136,6 +173,11 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             let victim = me.seen & !MARK;
             let (victim, number) = (thread_of(victim), number_of(victim));
             let released = number < state.load(cpu, Place::Floor(victim));
+            if released && me.role == Role::Cancels {
+                me.at = At::Cancelled;
+                state.threads[thread] = me;
+                return Step::Done;
+            }
             let settled = state.load(cpu, Place::Settled(victim)) >= number
                 || mistake == Mistake::TrustsUnsettled;
             let (start, bound) = era_of(state.load(cpu, Place::Era(victim)));
@@ -171,7 +213,9 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             if !state.is_drained(cpu) {
                 return Step::Waits;
             }
-            me.at = if !state.exchange(Place::Owner, me.seen, me.name) {
+            let taken = state.exchange(Place::Owner, me.seen, me.name);
+            cancels::check_victim(state, &me, taken);
+            me.at = if !taken {
                 At::Look
             } else if mistake == Mistake::SettlesFirst {
                 At::Settle
@@ -184,6 +228,7 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
                 return Step::Waits;
             }
             let taken = state.exchange(Place::Owner, me.seen, me.name);
+            cancels::check_victim(state, &me, taken);
             me.at = if taken { At::Settle } else { At::Look };
         }
         At::Barrier(at) => {
@@ -226,9 +271,62 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             state.store(cpu, Place::Settled(thread), number_of(me.name));
             me.at = match me.way {
                 Way::On(_) | Way::Anywhere if mistake == Mistake::SettlesFirst => At::Barrier(0),
+                _ if me.role == Role::Cancels => At::Release,
+                _ if program.has_cancel() && !flags => At::OriginEnter,
+                _ if mistake == Mistake::LooksEarly && me.role == Role::Drains => At::Enter,
                 _ => At::Load,
             };
         }
+        At::OriginEnter => {
+            let here = usize::from(me.cpu) == cpu;
+            me.at = match mistake {
+                Mistake::OriginUnchecked => At::OriginStore,
+                _ if here => At::OriginCheck,
+                _ => At::OriginMoved,
+            };
+        }
+        At::OriginCheck => {
+            let owns = state.load(cpu, Place::Owner) == me.name;
+            me.at = if owns { At::OriginStore } else { At::Look };
+        }
+        At::OriginStore => {
+            state.store(cpu, Place::Origin, me.name);
+            me.at = At::Load;
+        }
+        At::OriginMoved => {
+            me.seen = me.name;
+            me.cpu = cpu as u8;
+            if !make_name(state, program, (cpu, thread), &mut me) {
+                return ends(state, thread);
+            }
+            me.at = At::OriginExchange;
+        }
+        At::OriginExchange => {
+            if !state.is_drained(cpu) {
+                return Step::Waits;
+            }
+            let kept = state.exchange(Place::Owner, me.seen, me.name);
+            me.way = Way::Free;
+            me.at = if kept { At::Settle } else { At::Look };
+        }
+        At::Again => {
+            let seen = state.load(cpu, Place::Owner);
+            let is_own = seen != 0 && seen & MARK == 0 && thread_of(seen) == thread;
+            me.at = if is_own || mistake == Mistake::AcquiresBlindly { At::Load } else { At::Look };
+            if me.at == At::Load && cancels::is_over(state, &me, thread) {
+                state.wrong = Some(Wrong::OwnsAfterCancel);
+            }
+        }
+        At::LookOrigin
+        | At::LookAgain
+        | At::Decide
+        | At::GoneBarrier(_)
+        | At::Release
+        | At::Cancelled => match cancels::step(state, program, cpu, &mut me) {
+            Step::Done => {}
+            Step::Ends => return ends(state, thread),
+            Step::Waits => return Step::Waits,
+        },
         At::Load => {
             me.value = state.load(cpu, Place::Word);
             me.at = At::CheckLoad;
@@ -258,22 +356,42 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
             if mistake == Mistake::FlagLate {
                 state.store(cpu, Place::Flag(thread), 1);
             }
-            state.store(cpu, Place::Word, me.value + 1);
+            if cancels::is_over(state, &me, thread) {
+                state.wrong = Some(Wrong::StoredAfterCancel);
+            }
+            if me.role == Role::Drains {
+                state.store(cpu, Place::Word, 0);
+                state.drained += me.value;
+            } else {
+                state.store(cpu, Place::Word, me.value + 1);
+                state.stored += 1;
+            }
             if flags {
                 state.store(cpu, Place::Flag(thread), 0);
             }
-            state.stored += 1;
             me.adds -= 1;
-            me.at = if me.adds == 0 { At::End } else { At::Load };
+            me.at = match me.role {
+                _ if me.adds == 0 => At::End,
+                // As after a release, another acquisition.
+                Role::Adds if program.ending == Ending::Releases => At::Between,
+                Role::AddsAgain => At::Again,
+                _ => At::Load,
+            };
         }
         At::Follow => {
             me.seen = me.name;
             me.cpu = cpu as u8;
             if mistake == Mistake::FollowsBlindly {
                 me.at = At::Enter;
-            } else if !make_name(state, program, (cpu, thread), &mut me) {
-                return ends(state, thread);
             } else {
+                let first = me.first;
+                if !make_name(state, program, (cpu, thread), &mut me) {
+                    return ends(state, thread);
+                }
+                me.first = first;
+                if mistake != Mistake::FollowsAsNew {
+                    me.name |= MOVED;
+                }
                 me.at = At::FollowExchange;
             }
         }
@@ -287,6 +405,13 @@ pub(super) fn step(state: &mut State, program: Program, cpu: usize, thread: usiz
         At::FollowSettle => {
             state.store(cpu, Place::Settled(thread), number_of(me.name));
             me.at = At::Enter;
+        }
+        At::Between => {
+            if !state.is_drained(cpu) {
+                return Step::Waits;
+            }
+            state.exchange(Place::Owner, me.name, 0);
+            me.at = At::Look;
         }
         At::End => {
             match program.ending {
@@ -316,7 +441,7 @@ fn after_exchange(way: Way, mistake: Mistake, flags: bool) -> At {
 
 /// Nothing of a thread's registers matters after its end.
 fn ends(state: &mut State, thread: usize) -> Step {
-    state.threads[thread] = Thread::new(0);
+    state.threads[thread] = Thread::new(0, Role::Adds);
     Step::Ends
 }
 
@@ -333,6 +458,7 @@ fn make_name(
     }
     me.number += 1;
     me.name = name(thread, me.number);
+    me.first = me.name;
     me.at = At::Exchange;
     let (start, bound) = era_of(state.load(cpu, Place::Era(thread)));
     if start == 0 || bound != me.cpu {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::record::{self, MARK, Name};
 use super::super::ticket::{Mode, Revoked, Ticket};
-use super::super::{Backend, Lock, Refused, Steal, Word};
+use super::super::{Backend, Lock, Owner, Refused, Steal, Word};
 use crate::backend::{Choice, signal};
 use crate::sync::machine::{AtomicU64, Ordering};
 
@@ -28,18 +28,18 @@ type Acquire = fn(&Lock<Word>, Steal) -> Result<Ticket<'_, Word>, Refused>;
 
 fn properly(lock: &Lock<Word>, steal: Steal) -> Result<Ticket<'_, Word>, Refused> {
     let mine = record::mine().ok_or(Refused::Thread)?;
-    let name = lock.acquire_by_signals(mine, steal)?;
+    let name = lock.take_by_signals(mine, steal, None)?.unwrap();
     mine.settle(name);
-    Ok(Ticket::new(lock, mine, Mode::Signals, name, 0))
+    Ok(Ticket::new(lock, mine, Mode::Signals, (name, Owner::of(name)), 0))
 }
 
 /// Takes the lock, and neither sends a signal nor a barrier.
 fn silently(lock: &Lock<Word>, _: Steal) -> Result<Ticket<'_, Word>, Refused> {
     let mine = record::mine().ok_or(Refused::Thread)?;
     let name = mine.name(0);
-    while !lock.exchange(lock.owner().load(Ordering::Acquire), name.word()) {}
+    while !lock.exchange(lock.word().load(Ordering::Acquire), name.word()) {}
     mine.settle(name);
-    Ok(Ticket::new(lock, mine, Mode::Signals, name, 0))
+    Ok(Ticket::new(lock, mine, Mode::Signals, (name, Owner::of(name)), 0))
 }
 
 /// Adds `rounds` times, and takes the lock when it is lost. How often it found that somebody else
@@ -118,7 +118,7 @@ fn a_marked_word_is_owned_until_somebody_finishes_what_was_begun() {
     prepare();
     let lock = Lock::new(Word::default());
     let owner = properly(&lock, Steal::Never).unwrap();
-    let name = Name::of(lock.owner().load(Ordering::Acquire)).unwrap();
+    let name = Name::of(lock.word().load(Ordering::Acquire)).unwrap();
     // A thief that went no further.
     assert!(lock.exchange(name.word(), name.word() | MARK));
     assert!(lock.is_owned());

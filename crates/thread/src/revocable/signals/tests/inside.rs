@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::super::super::record::MARK;
 use super::super::super::ticket::{Mode, Revoked, Ticket};
-use super::super::super::{Lock, Steal, Word, record};
+use super::super::super::{Lock, Owner, Steal, Word, record};
 use super::{LIMIT, mask, prepare};
 use crate::sync::machine::{AtomicPtr, AtomicU32, Ordering};
 
@@ -79,9 +79,9 @@ fn unwritable() -> &'static Word {
 
 fn own(lock: &Lock<Far>) -> Ticket<'_, Far> {
     let mine = record::mine().unwrap();
-    let name = lock.acquire_by_signals(mine, Steal::Force).unwrap();
+    let name = lock.take_by_signals(mine, Steal::Force, None).unwrap().unwrap();
     mine.settle(name);
-    Ticket::new(lock, mine, Mode::Signals, name, 0)
+    Ticket::new(lock, mine, Mode::Signals, (name, Owner::of(name)), 0)
 }
 
 fn wait_for(what: &str, is_so: impl Fn() -> bool) {
@@ -151,7 +151,7 @@ fn a_thief_waits(prepare_owner: fn()) {
     let stored = with_owner_inside(prepare_owner, |lock| {
         thread::scope(|scope| {
             let thief = scope.spawn(|| own(lock).load(|far| far.0));
-            wait_for("the mark", || lock.owner().load(Ordering::Acquire) & MARK != 0);
+            wait_for("the mark", || lock.word().load(Ordering::Acquire) & MARK != 0);
             let start = Instant::now();
             while start.elapsed() < WATCHED {
                 assert!(!thief.is_finished(), "the thief did not wait for the store");

@@ -2,30 +2,59 @@
 //!
 //! A ticket of Rust borrows its lock and cannot leave its thread. One of C does neither, so it has
 //! the number of its thread with it, and the lock counts its tickets.
+//!
+//! A thread that locks again what it owns gets the same pointer. For that the owner stores its
+//! ticket's address and then its own identity under the lock, conditionally. So if the identity
+//! under the lock is the present owner's, the address is that of its ticket, which is not freed:
+//! the call that frees a ticket releases the lock first.
+
+mod percpu;
+mod ticket;
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{EAGAIN, EBUSY, ECANCELED, EINVAL, ENOMEM, EPERM, c_int};
-use lockspan_thread::revocable::{self, Lock, Refused, Revoked, Steal, Ticket, Word};
+use lockspan_thread::revocable::{
+    self, Limited, Lock, Owner, Refused, Revoked, Steal, Ticket, Word,
+};
 
 use crate::descriptor;
 use crate::misuse::misuse;
 
-/// The lock, its words and how many tickets of it there are.
+/// A lock with its words.
+type Rlock = Lock<Words>;
+
+/// What lies under a lock.
 #[derive(Debug)]
-struct Rlock {
-    lock: Lock<Box<[Word]>>,
+struct Words {
+    words: Box<[Word]>,
+    /// The owner, and the address of its ticket.
+    owner: Word,
+    ticket: Word,
+    /// How many tickets of the lock there are.
     tickets: AtomicUsize,
+    /// Whether the lock belongs to the words of each processor.
+    is_part: bool,
 }
 
-/// A ticket, the thread that may use it, and the lock that counts it.
+impl Words {
+    /// All 0; none if there is no memory for them.
+    fn new(words: usize, is_part: bool) -> Option<Self> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(words).ok()?;
+        all.resize_with(words, || Word::new(0));
+        let (words, tickets) = (all.into_boxed_slice(), AtomicUsize::new(0));
+        Some(Self { words, owner: Word::new(0), ticket: Word::new(0), tickets, is_part })
+    }
+}
+
+/// A ticket, and the thread that may use it.
 #[derive(Debug)]
 struct RlockTicket {
-    ticket: Ticket<'static, Box<[Word]>>,
+    ticket: Limited<'static, Words>,
     thread: u64,
-    lock: &'static Rlock,
 }
 
 /// A number of the calling thread's that no other thread ever has.
@@ -85,8 +114,39 @@ unsafe fn with(
 
 impl RlockTicket {
     fn word(&self, at: usize) -> Result<&'static Word, c_int> {
-        self.lock.lock.words().get(at).ok_or(EINVAL)
+        self.ticket.lock().words().words.get(at).ok_or(EINVAL)
     }
+
+    /// Lets the owner's next call of `lockspan_rlock_lock` find this ticket.
+    fn enter(&self) {
+        let here = std::ptr::from_ref(self).expose_provenance() as u64;
+        let (ticket, owner) = (self.ticket.uncounted(), self.ticket.owner().to_bits());
+        // In this order: the owner vouches for the address. If the lock is lost, neither matters.
+        let entered = ticket.store(|words| &words.ticket, here);
+        let _revoked = entered.and_then(|()| ticket.store(|words| &words.owner, owner));
+    }
+}
+
+/// The ticket on the heap of the calling thread's acquisition: the one that it has, or a new one;
+/// null if there is no memory, and then the lock is released.
+fn on_the_heap(acquired: Ticket<'static, Words>) -> *mut RlockTicket {
+    let words = acquired.lock().words();
+    if acquired.load(|words| &words.owner) == Ok(acquired.owner().to_bits()) {
+        let known = words.ticket.peek() as usize;
+        // Not released: that would end the ownership of the ticket that there is.
+        acquired.keep();
+        return std::ptr::with_exposed_provenance_mut(known);
+    }
+    words.tickets.fetch_add(1, Ordering::Relaxed);
+    let made = descriptor::create(RlockTicket { ticket: acquired.limit(0), thread: this_thread() });
+    // SAFETY: null, or just made.
+    match unsafe { made.as_ref() } {
+        Some(ticket) => ticket.enter(),
+        None => {
+            words.tickets.fetch_sub(1, Ordering::Release);
+        }
+    }
+    made
 }
 
 fn canceled(_: Revoked) -> c_int {
@@ -96,13 +156,8 @@ fn canceled(_: Revoked) -> c_int {
 /// A lock with `words` words; see the header.
 #[unsafe(no_mangle)]
 extern "C" fn lockspan_rlock_new(words: usize) -> *mut Rlock {
-    let mut all = Vec::new();
-    if all.try_reserve_exact(words).is_err() {
-        return std::ptr::null_mut();
-    }
-    all.resize_with(words, || Word::new(0));
-    let lock = Lock::new(all.into_boxed_slice());
-    descriptor::create(Rlock { lock, tickets: AtomicUsize::new(0) })
+    Words::new(words, false)
+        .map_or(std::ptr::null_mut(), |words| descriptor::create(Lock::new(words)))
 }
 
 /// Destroys a lock; see the header.
@@ -113,7 +168,15 @@ extern "C" fn lockspan_rlock_new(words: usize) -> *mut Rlock {
 unsafe extern "C" fn lockspan_rlock_free(lock: *mut Rlock) {
     let call = "lockspan_rlock_free";
     // SAFETY: the same contract.
-    if unsafe { open(lock, call) }.tickets.load(Ordering::Acquire) > 0 {
+    let words = unsafe { open(lock, call) }.words();
+    if words.is_part {
+        misuse(
+            call,
+            "the lock is a processor's part",
+            "free the whole: lockspan_rlock_percpu_free",
+        );
+    }
+    if words.tickets.load(Ordering::Acquire) > 0 {
         misuse(call, "the lock has tickets", "release each of them first");
     }
     // SAFETY: a descriptor is from `create`, and nobody else uses it.
@@ -133,21 +196,16 @@ unsafe extern "C" fn lockspan_rlock_lock(
     // SAFETY: the header's contract: the lock is there until all its tickets were released.
     let lock: &'static Rlock = unsafe { open(lock, "lockspan_rlock_lock") };
     let Some(steal) = policy(steal).filter(|_| !ticket.is_null()) else { return EINVAL };
-    match lock.lock.acquire(steal) {
-        Ok(acquired) => {
-            let thread = this_thread();
-            lock.tickets.fetch_add(1, Ordering::Relaxed);
-            let made = descriptor::create(RlockTicket { ticket: acquired, thread, lock });
-            if made.is_null() {
-                lock.tickets.fetch_sub(1, Ordering::Release);
-                return ENOMEM;
-            }
-            // SAFETY: a place for a pointer, by the caller's word.
-            unsafe { ticket.write(made) };
-            0
-        }
-        Err(refused) => code(refused),
+    let made = match lock.acquire(steal) {
+        Ok(acquired) => on_the_heap(acquired),
+        Err(refused) => return code(refused),
+    };
+    if made.is_null() {
+        return ENOMEM;
     }
+    // SAFETY: a place for a pointer, by the caller's word.
+    unsafe { ticket.write(made) };
+    0
 }
 
 /// Takes the lock from its owner; see the header.
@@ -159,7 +217,40 @@ unsafe extern "C" fn lockspan_rlock_cancel(lock: *mut Rlock, steal: c_int) -> c_
     // SAFETY: the same contract.
     let lock = unsafe { open(lock, "lockspan_rlock_cancel") };
     let Some(steal) = policy(steal) else { return EINVAL };
-    lock.lock.cancel(steal).map_or_else(code, |()| 0)
+    lock.cancel(steal).map_or_else(code, |()| 0)
+}
+
+/// Takes the lock from one given owner; see the header.
+///
+/// # Safety
+/// `lock` is null or a valid descriptor.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lockspan_rlock_owner_cancel(
+    owner: u64,
+    lock: *mut Rlock,
+    steal: c_int,
+) -> c_int {
+    // SAFETY: the same contract.
+    let lock = unsafe { open(lock, "lockspan_rlock_owner_cancel") };
+    let Some(steal) = policy(steal) else { return EINVAL };
+    let Some(owner) = Owner::from_bits(owner) else { return 0 };
+    lock.cancel_owner(owner, steal).map_or_else(code, |_| 0)
+}
+
+/// Who owns the lock; see the header.
+///
+/// # Safety
+/// `lock` is null or a valid descriptor; `owner` is null or a place for a number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn lockspan_rlock_owner(lock: *const Rlock, owner: *mut u64) -> c_int {
+    // SAFETY: the same contract.
+    let lock = unsafe { open(lock, "lockspan_rlock_owner") };
+    if owner.is_null() {
+        return EINVAL;
+    }
+    // SAFETY: a place for a number, by the caller's word.
+    unsafe { owner.write(lock.owner().map_or(0, Owner::to_bits)) };
+    0
 }
 
 /// A word's value, for anybody; see the header.
@@ -174,112 +265,12 @@ unsafe extern "C" fn lockspan_rlock_peek_64(
 ) -> c_int {
     // SAFETY: the same contract.
     let lock = unsafe { open(lock, "lockspan_rlock_peek_64") };
-    let Some(word) = lock.lock.words().get(word).filter(|_| !value.is_null()) else {
+    let Some(word) = lock.words().words.get(word).filter(|_| !value.is_null()) else {
         return EINVAL;
     };
     // SAFETY: a place for a number, by the caller's word.
     unsafe { value.write(word.peek()) };
     0
-}
-
-/// Stores to a word; see the header.
-///
-/// # Safety
-/// `ticket` is null or a valid ticket.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_store_64(
-    ticket: *mut RlockTicket,
-    word: usize,
-    value: u64,
-) -> c_int {
-    let store = |ticket: &RlockTicket| {
-        let word = ticket.word(word)?;
-        ticket.ticket.store(|_| word, value).map_err(canceled)
-    };
-    // SAFETY: the same contract.
-    unsafe { with(ticket, "lockspan_rlock_store_64", store) }
-}
-
-/// Adds to a word; see the header.
-///
-/// # Safety
-/// `ticket` is null or a valid ticket.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_add_64(ticket: *mut RlockTicket, word: usize, n: u64) -> c_int {
-    let add = |ticket: &RlockTicket| {
-        let word = ticket.word(word)?;
-        ticket.ticket.add(|_| word, n).map_err(canceled)
-    };
-    // SAFETY: the same contract.
-    unsafe { with(ticket, "lockspan_rlock_add_64", add) }
-}
-
-/// A word's value, for the owner; see the header.
-///
-/// # Safety
-/// `ticket` is null or a valid ticket; `value` is null or a place for a number.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_load_64(
-    ticket: *mut RlockTicket,
-    word: usize,
-    value: *mut u64,
-) -> c_int {
-    let load = |ticket: &RlockTicket| {
-        let word = ticket.word(word)?;
-        if value.is_null() {
-            return Err(EINVAL);
-        }
-        let loaded = ticket.ticket.load(|_| word).map_err(canceled)?;
-        // SAFETY: a place for a number, by the caller's word.
-        unsafe { value.write(loaded) };
-        Ok(())
-    };
-    // SAFETY: the same contract.
-    unsafe { with(ticket, "lockspan_rlock_load_64", load) }
-}
-
-/// Stores if the word is what was expected; see the header.
-///
-/// # Safety
-/// `ticket` is null or a valid ticket; `expected` is null or points to a number.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_compare_and_store_64(
-    ticket: *mut RlockTicket,
-    word: usize,
-    expected: *mut u64,
-    value: u64,
-) -> c_int {
-    let compare = |ticket: &RlockTicket| {
-        let word = ticket.word(word)?;
-        // SAFETY: null or a number, by the caller's word; nobody else uses it meanwhile.
-        let expected = unsafe { expected.as_mut() }.ok_or(EINVAL)?;
-        let stored = ticket.ticket.compare_and_store(|_| word, *expected, value);
-        if let Err(found) = stored.map_err(canceled)? {
-            *expected = found;
-        }
-        Ok(())
-    };
-    // SAFETY: the same contract.
-    unsafe { with(ticket, "lockspan_rlock_compare_and_store_64", compare) }
-}
-
-/// Releases the lock and frees the ticket; see the header.
-///
-/// # Safety
-/// `ticket` is null or a valid ticket, and is not used any more unless this returns `EPERM`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_release(ticket: *mut RlockTicket) -> c_int {
-    // SAFETY: the same contract.
-    let refused = unsafe { with(ticket, "lockspan_rlock_release", |_| Ok(())) };
-    if refused != 0 {
-        return refused;
-    }
-    // SAFETY: from `create`, and the caller gives it up.
-    let RlockTicket { ticket, lock, .. } = *unsafe { Box::from_raw(ticket) };
-    let released = ticket.release();
-    // After this the lock may be freed.
-    lock.tickets.fetch_sub(1, Ordering::Release);
-    released.map_or_else(canceled, |()| 0)
 }
 
 /// Releases all that this thread owns; see the header.
