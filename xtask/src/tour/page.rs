@@ -12,8 +12,8 @@
 //! | … `q, once it shows "x"` | the same, when `x` has been printed |
 //! | … `ends` | the block there ends, because of what was done elsewhere |
 //!
-//! Readers of the page see none of these marks. Every other kind of block is an error, but for those
-//! in [`NOT_COMMANDS`].
+//! Readers of the page see none of these marks. Every other kind of block is an error, but for
+//! those in [`NOT_COMMANDS`].
 
 use anyhow::{Context as _, Result, bail, ensure};
 
