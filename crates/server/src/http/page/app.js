@@ -158,7 +158,7 @@ function plots(samples) {
   Draw.plot(box.children[0], 'Each second',
     [line('grants', 'grants'), line('hand-overs', 'handovers'), line('revokes', 'revokes')], count, shown);
   Draw.plot(box.children[1], 'Time in line',
-    [line('half', 'wait_half'), line('99 of 100', 'wait_most')], span, shown);
+    [line('median', 'wait_half'), line('p99', 'wait_most')], span, shown);
   Draw.plot(box.children[2], 'Now', [line('held', 'held'), line('waiting', 'waiting')], count, shown);
 }
 
