@@ -11,12 +11,14 @@
 //! | `passwd.rs`   | the hash of a password; `login.rs`: who to be, from variables            |
 //! | `pages.rs`    | completions and manual pages                                               |
 //! | `service.rs`  | which service is used, in words                                            |
+//! | `explain.rs`  | why there is no connection, and what to do about it                        |
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod bench;
 mod exit;
+mod explain;
 mod hook;
 mod locks;
 mod log;

@@ -32,7 +32,7 @@ async fn measure(args: BenchArgs) -> Result<(Counts, Duration), Failure> {
         clients.push(load::connect(&args).await?);
     }
     let start = Instant::now();
-    let end = start + Duration::from_secs(args.seconds.into());
+    let end = start + args.seconds;
     let work = clients.into_iter().enumerate().map(|(number, client)| {
         tokio::spawn(load::work(number, client, args.clone(), end, Arc::clone(&shared)))
     });

@@ -52,6 +52,7 @@ fn text_of(spec: &Spec, value: &DeValue<'_>) -> Result<String, String> {
         (Kind::Switch, _) => Err("takes true or false, without quotes".to_owned()),
         (_, DeValue::String(text)) => Ok(text.clone().into_owned()),
         (_, DeValue::Integer(number)) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        (Kind::One, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
         (Kind::Many, _) => Err("takes a string, or a list of strings".to_owned()),
         (_, _) => Err(format!("takes a string or a number, as in {:?}", spec.value)),
     }
