@@ -138,7 +138,8 @@ pub(crate) struct LocksArgs {
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only records whose whole name matches: * stands for any letters, ? for one
+    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
+    /// these
     pub(crate) pattern: Option<String>,
 }
 
@@ -151,7 +152,8 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
     #[arg(allow_hyphen_values = true)]
     pub(crate) every: Duration,
-    /// Only records whose whole name matches: * stands for any letters, ? for one
+    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
+    /// these
     pub(crate) pattern: Option<String>,
 }
 
@@ -177,6 +179,9 @@ pub(crate) struct BenchArgs {
     /// Give each lock back at once: every one is a question to the service
     #[arg(long)]
     pub(crate) uncached: bool,
+    /// Print the result as one JSON object, times in nanoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn clients(text: &str) -> Result<usize, String> {
@@ -188,32 +193,32 @@ fn records(text: &str) -> Result<usize, String> {
 }
 
 const SERVE: &str = "\
-Each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the file that
---config names. A flag wins over a variable, a variable over the file. An empty variable counts as
-not set; a list in a variable is divided by commas.
-
 SIGTERM or SIGINT stops it when answers are sent; a second one stops it at once.
+
+Environment: each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the
+file that --config names. A flag wins over a variable, a variable over the file. An empty variable
+counts as not set; a list in a variable is divided by commas.
+
+Files: what --config names is TOML, such as
+  listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
+  data-dir = \"/var/lib/lockspan\"
+  max-lease = \"30s\"
 
 Examples:
   lockspan serve
   lockspan serve --listen 127.0.0.1:7420 --listen unix:/run/lockspan.sock
   lockspan serve --data-dir none --fresh --log json      for a test
   LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan/lockspan.toml
-
-A file:
-  listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
-  data-dir = \"/var/lib/lockspan\"
-  max-lease = \"30s\"
-
-Beyond this machine, see docs/security.md:
-  lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml";
+  lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml
+                                                         beyond this machine: docs/security.md";
 
 const RUN_USAGE: &str = "lockspan run [OPTIONS] <RECORD> [--] <COMMAND> [ARGUMENTS]...";
 
 const RUN: &str = "\
 The command runs in a process group of its own, which is the terminal's foreground group if this
-one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group. In its
-environment:
+one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group.
+
+Environment of the command:
   LOCKSPAN_RECORD  the record
   LOCKSPAN_TOKEN   the fencing token: it is higher for each later writer. Give it to the store that
                    the lock protects, and let the store refuse a lower one than it has seen
@@ -252,8 +257,17 @@ Examples:
   lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record";
 
 const TOP: &str = "\
-Keys: Tab records or sessions, / filter by name, s next order, r reverse it, arrows and PgUp, PgDn
-move, p pause, ? help, q quit.
+Views: 1 records, 2 sessions, 3 who waits for whom. Below the first two is a box about the row that
+is chosen. Session ids and tokens are whole there; Enter shows that box on the whole screen.
+
+Keys:
+  Tab, 1 2 3        the next view, or this one
+  / filter          records by name, with * and ?; sessions by id or user
+  s, r              the next order, the other way round
+  arrows, j k, PgUp PgDn, Home End
+                    move
+  Enter             the box on the whole screen, and back
+  p, ?, q           pause, help, quit
 
 Examples:
   lockspan top
@@ -266,7 +280,8 @@ the table tells how many of a hundred they were. Latencies are from asking to ha
 Examples:
   lockspan bench
   lockspan bench --clients 8 --records 10 --read 0       writers that compete
-  lockspan bench --uncached                              what a question costs";
+  lockspan bench --uncached                              what a question costs
+  lockspan bench --json | jq .all.p99_ns";
 
 const PASSWD: &str = "\
 The password is asked for at a terminal, else it is what stdin has, without the end of its line.

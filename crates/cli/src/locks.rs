@@ -86,7 +86,7 @@ fn empty(pattern: Option<&str>, shown: usize, locked: u64) -> String {
         ),
         (pattern, shown, _) => {
             let pattern = pattern.unwrap_or_default();
-            let is_plain = !pattern.contains(['*', '?']);
+            let is_plain = !pattern.contains(['*', '?', '[']);
             let hint = match is_plain {
                 true => format!(". A pattern is for the whole name: try '{pattern}*'"),
                 false => String::new(),

@@ -33,7 +33,11 @@ impl Connection {
             Plain::open(&options, url, PATIENCE).map(Some)
         };
         let opened = opened.map_err(|why| explain::no_connection(url, &why))?;
-        Ok(opened.map(|stream| Self { stream, received: BytesMut::new() }))
+        Ok(opened.map(Self::new))
+    }
+
+    pub(crate) fn new(stream: Plain) -> Self {
+        Self { stream, received: BytesMut::new() }
     }
 
     /// Sends bytes that are commands without a reply.

@@ -19,8 +19,12 @@ pub(crate) struct Entry {
 /// Reads the text of the file at `path`.
 pub(crate) fn read(path: &Path, text: &str) -> Result<Vec<Entry>, Bad> {
     let table = DeTable::parse(text).map_err(|bad| {
-        let at = bad.span().map_or(1, |span| line_of(text, span.start));
-        Bad(format!("{}:{at}: {}", path.display(), bad.message()))
+        let span = bad.span().unwrap_or_default();
+        let why = match (bad.message(), text.get(span.clone())) {
+            ("duplicate key", Some(key)) => format!("{key} is there twice: leave one of them"),
+            (why, _) => why.to_owned(),
+        };
+        Bad(format!("{}:{}: {why}", path.display(), line_of(text, span.start)))
     })?;
     let entries = table.get_ref().iter().map(|(key, value)| {
         let line = line_of(text, key.span().start);

@@ -95,6 +95,11 @@ fn variable(name: &str) -> String {
     format!("LOCKSPAN_{}", name.to_uppercase().replace('-', "_"))
 }
 
+/// The variables of all options.
+pub(crate) fn variables() -> impl Iterator<Item = String> {
+    TABLE.iter().map(|spec| spec.name).chain([CONFIG]).map(variable)
+}
+
 /// Where a value came from; it begins the sentence that complains about it.
 enum Origin {
     Flag,

@@ -167,6 +167,8 @@ fn a_value_of_the_wrong_kind_is_told_with_its_line() {
 fn a_file_that_is_no_toml_is_told_with_its_line() {
     let text = complaint(&[], &[], "shards = 4\nlog = = 1\n");
     assert!(text.starts_with("lockspan.toml:2: "), "{text}");
+    let text = complaint(&[], &[], "shards = 4\nlog = \"json\"\nshards = 5\n");
+    assert_eq!(text, "lockspan.toml:3: shards is there twice: leave one of them");
 }
 
 #[test]

@@ -167,6 +167,11 @@ impl Held {
         }
     }
 
+    /// Whether an operator has ended the session.
+    pub(crate) fn was_ended_by_operator(&self) -> bool {
+        self.locks.was_ended_by_operator()
+    }
+
     /// Ends when the lock is not ours any more.
     pub(crate) async fn lost(&self) {
         match &self.guard {
