@@ -194,7 +194,10 @@ fn a_service_that_is_not_there_is_told() {
     assert_eq!(output.status.code(), Some(69));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        text.starts_with("lockspan: can't connect: no lock server answers at /nowhere/lock.sock: "),
+        text.starts_with(
+            "lockspan: can't connect to unix:///nowhere/lock.sock: no lock server answers at \
+             /nowhere/lock.sock: "
+        ),
         "{text}"
     );
     let output = command("http://x");
