@@ -238,7 +238,8 @@ A lock can be lost: the service is away for longer than the lease. The group the
 tenth of the lease before the end, and SIGKILL before anybody else can have the lock. If this
 process is killed or stopped, a guardian process kills the group in its place. The guardian also
 lets the command begin, only under a lease that stands, and after kill -9 of this process it ends
-the session when nothing of the group is left: the next in line need not wait for the lease.
+the session when nothing of the group is left: the next in line need not wait for the lease. On a
+Redis nobody else can end it, and the next one waits for the lease.
 
 What remains, and what the token is for: processes that leave the group (setsid, a daemon), a
 machine or container that is paused as a whole, and a guardian that is stopped or killed too. The

@@ -49,6 +49,9 @@ fn hint(url: &str, why: &ConnectError) -> String {
              SSL_CERT_FILE"
                 .to_owned()
         }
+        ConnectError::BadOption { what } if what.starts_with("the password of user") => {
+            ", or set LOCKSPAN_PASSWORD_FILE or LOCKSPAN_PASSWORD".to_owned()
+        }
         _ => String::new(),
     }
 }

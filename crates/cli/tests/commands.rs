@@ -160,7 +160,7 @@ fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_o
     );
     assert!(line.contains(&expected), "{line}");
     let locks = lockspan().args(["locks", "--url", &url]).output().unwrap();
-    assert_eq!(String::from_utf8(locks.stderr).unwrap(), "");
+    assert_eq!(String::from_utf8(locks.stderr).unwrap(), "lockspan: nothing is locked\n");
 }
 
 #[test]

@@ -308,7 +308,12 @@ impl Login {
                 }
             },
             (None, None) => match &self.user {
-                Some(user) => return bad(format!("user {user:?} has no password here")),
+                Some(user) => {
+                    return bad(format!(
+                        "the password of user {user:?} is missing: write USER:PASSWORD@ in the \
+                         URL, or name the file that has it (?password-file=FILE)"
+                    ));
+                }
                 None => return Ok(None),
             },
         };

@@ -43,7 +43,7 @@ pub(crate) fn tcp(at: impl Display, why: &io::Error) -> String {
 }
 
 fn socket_file(path: &Path, why: &io::Error) -> String {
-    let (shown, above) = (path.display(), path.parent().unwrap_or(Path::new("/")));
+    let (shown, above) = (path.display(), path.parent().unwrap_or_else(|| Path::new("/")));
     let above = above.display();
     match why.kind() {
         ErrorKind::NotFound => format!(
