@@ -116,7 +116,7 @@ pub(crate) struct RunArgs {
     /// Say which service is used
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Don't print the notice that appears after waiting a second
+    /// Don't print the notice that appears after waiting a second, nor warnings about variables
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -259,7 +259,7 @@ Examples:
 
 const TOP: &str = "\
 Views: 1 records, 2 sessions, 3 who waits for whom. Below the first two is a box about the row that
-is chosen. Session ids and tokens are whole there; Enter shows that box on the whole screen.
+is chosen. Enter shows it on the whole screen, with ids and tokens in full.
 
 Keys:
   Tab, 1 2 3        the next view, or this one
@@ -267,7 +267,7 @@ Keys:
   s, r              the next order, the other way round
   arrows, j k, PgUp PgDn, Home End
                     move
-  Enter             the box on the whole screen, and back
+  Enter             details of the row on the whole screen, and back
   p, ?, q           pause, help, quit
 
 Examples:

@@ -32,28 +32,26 @@ Of lockspan itself:
   LOCKSPAN_CERT           a certificate to show to the server (PEM), and
   LOCKSPAN_KEY            its key (PEM)";
 
-const EXIT_STATUS: &str = "\
-  0   done
+const EXIT_STATUS: &str = "  0   done
   64  wrong arguments
   69  no service, or it refused
   70  an answer that makes no sense
   71  the operating system refused
   77  the login is wrong, or the user may not do that";
 
-const EXIT_STATUS_OF_SERVE: &str = "\
-  0   stopped by a signal, or because nobody needed it (--idle-exit)
+const EXIT_STATUS_OF_SERVE: &str =
+    "  0   stopped by a signal, or because nobody needed it (--idle-exit)
   64  wrong arguments
   71  the operating system refused
   78  an option, a file or an address can't be used
   128 + n: a second signal n stopped it at once";
 
-const EXIT_STATUS_OF_OTHERS: &str = "\
-  0   done
+const EXIT_STATUS_OF_OTHERS: &str = "  0   done
   64  wrong arguments
   71  the operating system refused";
 
-const FILES: &str = "\
-  ~/.local/state/lockspan/  the socket, the data and the log of the service behind local:";
+const FILES: &str =
+    "  ~/.local/state/lockspan/  the socket, the data and the log of the service behind local:";
 
 /// A page, and the name of its file.
 pub(crate) struct Page {
@@ -127,9 +125,16 @@ fn parts(command: &Command) -> (Vec<String>, Vec<(&'static str, String)>) {
         let rest = paragraph.strip_prefix(&format!("{}:", HEADINGS[at].0)).unwrap_or(paragraph);
         // Lines below the heading keep their indent.
         let text = rest.strip_prefix('\n').unwrap_or_else(|| rest.trim_start());
-        text.clone_into(&mut sections[at].1);
+        sections[at].1 = capitalized(text);
     }
     (description, sections)
+}
+
+/// What followed the name of a section is a sentence of its own on the page.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// Sections that many pages have.
@@ -216,6 +221,13 @@ mod tests {
                 assert!(all.iter().any(|(other, _)| *other == named), "{file} names {named}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_begins_with_its_first_line() {
+        let serve = all().into_iter().find(|(file, _)| file == "lockspan-serve.1").expect("it");
+        assert!(serve.1.contains(".SH \"EXIT STATUS\"\n.nf\n  0   stopped"), "{}", serve.1);
+        assert!(serve.1.contains(".SH \"ENVIRONMENT\"\nEach option may"), "{}", serve.1);
     }
 
     #[test]

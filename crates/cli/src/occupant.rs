@@ -23,15 +23,15 @@ pub(crate) fn of(at: SocketAddr) -> Option<String> {
     match Plain::open(&options, &url, PATIENCE) {
         Ok(stream) => {
             let process = process(Connection::new(stream));
-            let process = process.map(|number| format!(", process {number}")).unwrap_or_default();
-            Some(format!("a Lockspan server answers there{process}"))
+            let process = process.map(|number| format!(" (process {number})")).unwrap_or_default();
+            Some(format!("A Lockspan server answers there{process}"))
         }
         Err(ConnectError::Login { .. }) => {
-            Some("a Lockspan server with users answers there".to_owned())
+            Some("A Lockspan server with users answers there".to_owned())
         }
         // What our server says to whoever does not speak TLS.
         Err(ConnectError::Refused { said, .. }) if said.contains("lockspans://") => {
-            Some("a Lockspan server with TLS answers there".to_owned())
+            Some("A Lockspan server with TLS answers there".to_owned())
         }
         Err(_) => None,
     }

@@ -140,7 +140,7 @@ fn occupant_of(bad: &StartError) -> String {
     };
     let taken = taken.filter(|(_, why)| why.kind() == ErrorKind::AddrInUse);
     let found = taken.and_then(|(at, _)| occupant::of(*at));
-    found.map(|found| format!(": {found}")).unwrap_or_default()
+    found.map(|found| format!(". {found}")).unwrap_or_default()
 }
 
 /// Looks after the files of the place behind `local:`, if we have it.

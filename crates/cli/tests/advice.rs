@@ -106,7 +106,7 @@ fn each_reason_not_to_listen_has_its_own_advice() {
     let address = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next());
     let text = at(address.unwrap());
     let process = server.pid().as_raw_pid();
-    let expected = format!("a Lockspan server answers there, process {process}");
+    let expected = format!(". A Lockspan server answers there (process {process})");
     assert!(text.contains(&expected), "{text}");
 }
 
