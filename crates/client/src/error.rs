@@ -243,6 +243,20 @@ impl fmt::Display for ConnectError {
                 }
             }
             Self::BadOption { what } | Self::Local { what } => f.write_str(what),
+            // It is there, so it runs.
+            Self::Unreachable { address, source }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                write!(f, "{address} can't be used: {source}")?;
+                // The system itself says no, because of the rights of the socket file.
+                match source.raw_os_error() {
+                    Some(_) => f.write_str(
+                        "; its server gives the right to connect with --socket-mode and \
+                         --socket-group",
+                    ),
+                    None => Ok(()),
+                }
+            }
             Self::Unreachable { address, source } => {
                 write!(f, "no lock server answers at {address}: {source}; is it running?")
             }
@@ -324,3 +338,19 @@ impl fmt::Display for CloseUnknown {
 }
 
 impl std::error::Error for CloseUnknown {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_may_not_be_used_is_not_asked_whether_it_runs() {
+        let of =
+            |source| ConnectError::Unreachable { address: "/s".to_owned(), source }.to_string();
+        let denied = of(io::Error::from_raw_os_error(13));
+        assert!(denied.contains("/s can't be used: Permission denied"), "{denied}");
+        assert!(denied.contains("--socket-mode") && !denied.contains("running"), "{denied}");
+        let gone = of(io::ErrorKind::ConnectionRefused.into());
+        assert_eq!(gone, "no lock server answers at /s: connection refused; is it running?");
+    }
+}
