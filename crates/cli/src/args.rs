@@ -33,7 +33,7 @@ pub(crate) enum Command {
     #[command(after_help = SERVE, after_long_help = SERVE)]
     Serve(Flags),
     /// Run a command while holding the lock of a record
-    #[command(after_help = RUN)]
+    #[command(after_help = RUN, override_usage = RUN_USAGE)]
     Run(RunArgs),
     /// Show what is locked, and who holds and waits
     #[command(after_help = LOCKS)]
@@ -77,7 +77,7 @@ pub(crate) struct RunCli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
     /// Run a command while holding the lock of a record
-    #[command(after_help = RUN)]
+    #[command(after_help = RUN, override_usage = RUN_USAGE)]
     Run(RunArgs),
 }
 
@@ -85,9 +85,9 @@ pub(crate) enum RunCommand {
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Service {
     /// The service: local: (this user's own, started if need be), lockspan://HOST:PORT,
-    /// lockspans://USER@HOST:PORT with TLS, or unix:///path/of.sock. Who to be and whom to trust
-    /// may be variables: LOCKSPAN_USER, LOCKSPAN_PASSWORD_FILE or LOCKSPAN_PASSWORD, LOCKSPAN_CA,
-    /// LOCKSPAN_CERT and LOCKSPAN_KEY
+    /// lockspans://USER@HOST:PORT with TLS, unix:///path/of.sock, or redis://HOST:PORT (run and
+    /// bench). Credentials can come from the environment: LOCKSPAN_USER, LOCKSPAN_PASSWORD_FILE or
+    /// LOCKSPAN_PASSWORD, LOCKSPAN_CA, LOCKSPAN_CERT and LOCKSPAN_KEY
     #[arg(long, value_name = "URL", env = "LOCKSPAN_URL", default_value = "local:")]
     #[arg(hide_env_values = true)]
     pub(crate) url: String,
@@ -102,12 +102,13 @@ pub(crate) struct RunArgs {
     /// Lock for writing: alone (the default)
     #[arg(short, long, conflicts_with = "read")]
     pub(crate) write: bool,
-    /// Give up after so long; 0 tries once, which takes a tenth of a second at most. Without it,
-    /// wait for as long as it takes
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    /// Give up after so long: 5 (seconds), 250ms, 1h30m. 0 tries once, which takes a tenth of a
+    /// second at most. Without it, wait for as long as it takes
+    #[arg(long, value_name = "TIME", value_parser = values::duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
     /// How long the lock outlives this process if it can't be renewed any more
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "10s")]
+    #[arg(allow_hyphen_values = true)]
     pub(crate) lease: Duration,
     /// The exit code for a lock that was not granted in time
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
@@ -115,7 +116,7 @@ pub(crate) struct RunArgs {
     /// Say which service is used
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Don't print the notice that appears after waiting a second
+    /// Don't print the notice that appears after waiting a second, nor warnings about variables
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -123,8 +124,9 @@ pub(crate) struct RunArgs {
     /// What to lock: DATATYPE:ID, such as invoice:42
     #[arg(value_parser = values::record)]
     pub(crate) record: Record,
-    /// The command and its arguments, after --
-    #[arg(last = true, required = true)]
+    /// The command and its arguments. All that follows its name is the command's own; -- before it
+    /// is allowed, and needed if its name begins with a dash
+    #[arg(trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -136,7 +138,8 @@ pub(crate) struct LocksArgs {
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only records that match, as Redis does it: * ? [a-z]
+    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
+    /// these
     pub(crate) pattern: Option<String>,
 }
 
@@ -147,8 +150,10 @@ pub(crate) struct TopArgs {
     pub(crate) service: Service,
     /// How often to look
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
+    #[arg(allow_hyphen_values = true)]
     pub(crate) every: Duration,
-    /// Only records that match, as Redis does it: * ? [a-z]
+    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
+    /// these
     pub(crate) pattern: Option<String>,
 }
 
@@ -167,13 +172,16 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "PERCENT", default_value = "90")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) read: u8,
-    /// For how long
-    #[arg(long, value_name = "SECONDS", default_value = "5")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
-    pub(crate) seconds: u32,
+    /// For how long: 5 (seconds), 2m
+    #[arg(long, value_name = "TIME", default_value = "5", value_parser = values::bench_time)]
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) seconds: Duration,
     /// Give each lock back at once: every one is a question to the service
     #[arg(long)]
     pub(crate) uncached: bool,
+    /// Print the result as one JSON object, times in nanoseconds
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 fn clients(text: &str) -> Result<usize, String> {
@@ -185,30 +193,32 @@ fn records(text: &str) -> Result<usize, String> {
 }
 
 const SERVE: &str = "\
-Each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the file that
---config names. A flag wins over a variable, a variable over the file. An empty variable counts as
-not set; a list in a variable is divided by commas.
-
 SIGTERM or SIGINT stops it when answers are sent; a second one stops it at once.
+
+Environment: each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the
+file that --config names. A flag wins over a variable, a variable over the file. An empty variable
+counts as not set; a list in a variable is divided by commas.
+
+Files: what --config names is TOML, such as
+  listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
+  data-dir = \"/var/lib/lockspan\"
+  max-lease = \"30s\"
 
 Examples:
   lockspan serve
   lockspan serve --listen 127.0.0.1:7420 --listen unix:/run/lockspan.sock
   lockspan serve --data-dir none --fresh --log json      for a test
   LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan/lockspan.toml
+  lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml
+                                                         beyond this machine: docs/security.md";
 
-A file:
-  listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
-  data-dir = \"/var/lib/lockspan\"
-  max-lease = \"30s\"
-
-Beyond this machine, see docs/security.md:
-  lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml";
+const RUN_USAGE: &str = "lockspan run [OPTIONS] <RECORD> [--] <COMMAND> [ARGUMENTS]...";
 
 const RUN: &str = "\
 The command runs in a process group of its own, which is the terminal's foreground group if this
-one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group. In its
-environment:
+one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group.
+
+Environment of the command:
   LOCKSPAN_RECORD  the record
   LOCKSPAN_TOKEN   the fencing token: it is higher for each later writer. Give it to the store that
                    the lock protects, and let the store refuse a lower one than it has seen
@@ -220,15 +230,16 @@ environment:
 Exit codes: that of the command, or 128 + n if signal n ended it; else
    64  wrong arguments                    75  not granted in time (see -E)
    69  no service, or it refused          76  the lock was lost while the command ran
-   70  an answer that makes no sense     126  the command can't be run
-   71  a process can't be started        127  there is no such command
-   79  the lock is held by a run that this one is nested in
+   70  an answer that makes no sense      77  the login or the right to lock is missing
+   71  a process can't be started         79  a run that this one is nested in holds it
+  126  the command can't be run          127  there is no such command
 
 A lock can be lost: the service is away for longer than the lease. The group then gets SIGTERM a
 tenth of the lease before the end, and SIGKILL before anybody else can have the lock. If this
 process is killed or stopped, a guardian process kills the group in its place. The guardian also
 lets the command begin, only under a lease that stands, and after kill -9 of this process it ends
-the session when nothing of the group is left: the next in line need not wait for the lease.
+the session when nothing of the group is left: the next in line need not wait for the lease. On a
+Redis nobody else can end it, and the next one waits for the lease.
 
 What remains, and what the token is for: processes that leave the group (setsid, a daemon), a
 machine or container that is paused as a whole, and a guardian that is stopped or killed too. The
@@ -247,8 +258,17 @@ Examples:
   lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record";
 
 const TOP: &str = "\
-Keys: Tab records or sessions, / filter by name, s next order, r reverse it, arrows and PgUp, PgDn
-move, p pause, ? help, q quit.
+Views: 1 records, 2 sessions, 3 who waits for whom. Below the first two is a box about the row that
+is chosen. Enter shows it on the whole screen, with ids and tokens in full.
+
+Keys:
+  Tab, 1 2 3        the next view, or this one
+  / filter          records by name, with * and ?; sessions by id or user
+  s, r              the next order, the other way round
+  arrows, j k, PgUp PgDn, Home End
+                    move
+  Enter             details of the row on the whole screen, and back
+  p, ?, q           pause, help, quit
 
 Examples:
   lockspan top
@@ -261,7 +281,8 @@ the table tells how many of a hundred they were. Latencies are from asking to ha
 Examples:
   lockspan bench
   lockspan bench --clients 8 --records 10 --read 0       writers that compete
-  lockspan bench --uncached                              what a question costs";
+  lockspan bench --uncached                              what a question costs
+  lockspan bench --json | jq .all.p99_ns";
 
 const PASSWD: &str = "\
 The password is asked for at a terminal, else it is what stdin has, without the end of its line.

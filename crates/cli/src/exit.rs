@@ -16,6 +16,8 @@ pub(crate) const SYSTEM: u8 = 71;
 pub(crate) const NOT_GRANTED: u8 = 75;
 /// The lock was lost while the command ran.
 pub(crate) const LOST: u8 = 76;
+/// The service did not let this user in, or the user may not do that.
+pub(crate) const NO_PERMISSION: u8 = 77;
 /// The configuration of the server is wrong.
 pub(crate) const CONFIG: u8 = 78;
 /// A run that this one is nested in holds the lock.

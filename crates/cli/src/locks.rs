@@ -11,6 +11,8 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::args::LocksArgs;
 use crate::exit::{Failure, INTERNAL, SYSTEM, say};
+use crate::explain;
+use crate::login;
 use crate::recovery::Recovery;
 use crate::resp::Connection;
 use crate::service;
@@ -20,13 +22,23 @@ const PART: &[u8] = b"256";
 
 /// Shows them.
 pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
+    if explain::is_redis(&args.service.url) {
+        return Err(explain::not_on_redis("locks", &args.service.url));
+    }
     let mut records = match Connection::open(&args.service.url)? {
         Some(mut connection) => {
             // Nobody has said which service it should be.
             if args.service.url == local::URL {
                 say(format!("at {}", service::name(&args.service.url)));
             }
-            all(&mut connection, args.pattern.as_deref())?
+            let (records, recovery) = all(&mut connection, args.pattern.as_deref())?;
+            match recovery {
+                // More may be held than is known yet.
+                Some(recovery) => say(recovery),
+                None if records.is_empty() => say(why_empty(&mut connection, args)?),
+                None => {}
+            }
+            records
         }
         None => {
             say("no service runs behind local:, so nothing is locked there");
@@ -49,7 +61,56 @@ pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>, Failure> {
+/// Why nothing is shown: nothing is locked, nothing matches, or the user may not see it.
+fn why_empty(connection: &mut Connection, args: &LocksArgs) -> Result<String, Failure> {
+    let pattern = args.pattern.as_deref();
+    let shown = match pattern {
+        Some(_) => all(connection, None)?.0.len(),
+        None => 0,
+    };
+    let has_users = login::is_given(&args.service.url);
+    let locked = if shown == 0 && has_users { records(connection)? } else { 0 };
+    Ok(empty(pattern, shown, locked))
+}
+
+/// The same in words: `shown` records would be shown without the pattern; the service says that
+/// `locked` are locked, seen or not.
+fn empty(pattern: Option<&str>, shown: usize, locked: u64) -> String {
+    let are = |count: u64| if count == 1 { "record is" } else { "records are" };
+    match (pattern, shown as u64, locked) {
+        (_, 0, 0) => "nothing is locked".to_owned(),
+        (_, 0, locked) => format!(
+            "{locked} {} locked, and this user may see none of them: the right to inspect is \
+             missing in the server's file of users",
+            are(locked)
+        ),
+        (pattern, shown, _) => {
+            let pattern = pattern.unwrap_or_default();
+            let is_plain = !pattern.contains(['*', '?', '[']);
+            let hint = match is_plain {
+                true => format!(". A pattern is for the whole name: try '{pattern}*'"),
+                false => String::new(),
+            };
+            format!("nothing matches {pattern:?}; {shown} {} locked{hint}", are(shown))
+        }
+    }
+}
+
+/// How many records the service has.
+fn records(connection: &mut Connection) -> Result<u64, Failure> {
+    let reply = connection.ask(&[b"INFO", b"lockspan"])?;
+    let odd = || Failure::new(INTERNAL, format!("INFO has an unknown answer: {reply:?}"));
+    let Value::Bulk(text) = &reply else { return Err(odd()) };
+    let text = std::str::from_utf8(text).map_err(|_| odd())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("records:"));
+    line.and_then(|count| count.trim().parse().ok()).ok_or_else(odd)
+}
+
+/// All records that match, and whether the service recovers.
+fn all(
+    connection: &mut Connection,
+    pattern: Option<&str>,
+) -> Result<(Vec<Locked>, Option<Recovery>), Failure> {
     let (mut records, mut cursor) = (Vec::new(), b"0".to_vec());
     loop {
         let mut command: Vec<&[u8]> = vec![b"LS.LOCKS", &cursor, b"COUNT", PART];
@@ -62,11 +123,7 @@ fn all(connection: &mut Connection, pattern: Option<&str>) -> Result<Vec<Locked>
         })?;
         records.extend(part);
         if next == b"0" {
-            // More may be held than is known yet.
-            if let Some(recovery) = Recovery::in_locks(&reply) {
-                say(recovery);
-            }
-            return Ok(records);
+            return Ok((records, Recovery::in_locks(&reply)));
         }
         cursor = next;
     }
@@ -148,11 +205,16 @@ impl Locked {
     fn to_json(&self) -> Json {
         let claims = |claims: &[Claim]| claims.iter().map(Claim::to_json).collect::<Vec<_>>();
         let mut shown = json!({
-            "record": self.name,
+            "record": String::from_utf8_lossy(&self.key),
             "state": self.state,
             "holders": claims(&self.holders),
             "waiters": claims(&self.waiters),
         });
+        // JSON has no bytes, and what is not UTF-8 is lossy above.
+        if std::str::from_utf8(&self.key).is_err() {
+            let hex = self.key.iter().map(|byte| format!("{byte:02x}"));
+            shown["record_hex"] = json!(hex.collect::<String>());
+        }
         let more = [("more_holders", self.more_holders), ("more_waiters", self.more_waiters)];
         for (name, count) in more.into_iter().filter(|&(_, count)| count > 0) {
             shown[name] = json!(count);
@@ -286,6 +348,40 @@ mod tests {
         assert!(table(&records).contains("R 1, R 2, R 3, 1002 more"), "{}", table(&records));
         let json = records[0].to_json();
         assert_eq!((&json["more_waiters"], &json["more_holders"]), (&json!(1000), &Json::Null));
+    }
+
+    #[test]
+    fn a_name_with_any_bytes_comes_back_from_json() {
+        let json = |name: &'static [u8]| {
+            let Value::Array(mut pair) = answer() else { panic!("a list") };
+            let Value::Array(records) = &mut pair[1] else { panic!("a list") };
+            let Value::Map(fields) = &mut records[0] else { panic!("a map") };
+            fields[0].1 = Value::bulk(name);
+            let (_, records) = part_of(&Value::Array(pair)).unwrap();
+            let line = records[0].to_json().to_string();
+            assert!(!line.contains('\n'), "an object is one line: {line}");
+            serde_json::from_str::<Json>(&line).unwrap()
+        };
+        let odd = "a:\"\\n\n\t\u{1}é";
+        let shown = json(odd.as_bytes());
+        assert_eq!((&shown["record"], &shown["record_hex"]), (&json!(odd), &Json::Null));
+        assert_eq!(json(b"a:\xff\n")["record_hex"], "613aff0a");
+    }
+
+    #[test]
+    fn an_empty_table_says_why() {
+        assert_eq!(empty(None, 0, 0), "nothing is locked");
+        assert_eq!(empty(Some("x:*"), 0, 0), "nothing is locked");
+        assert!(empty(None, 0, 8).starts_with("8 records are locked, and this user may see none"));
+        assert_eq!(empty(Some("x:*"), 1, 0), "nothing matches \"x:*\"; 1 record is locked");
+        let plain = empty(Some("order"), 8, 0);
+        assert!(
+            plain.ends_with(
+                "8 records are locked. A pattern is for the whole name: try \
+                                 'order*'"
+            ),
+            "{plain}"
+        );
     }
 
     #[test]

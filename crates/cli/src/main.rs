@@ -3,25 +3,31 @@
 //! | file          | command                                                                    |
 //! |---------------|----------------------------------------------------------------------------|
 //! | `serve.rs`    | the service; `options/` has its options, `log/` its log,                   |
-//! |               | `notify.rs` what it tells systemd, `place.rs` the place behind `local:`    |
+//! |               | `notify.rs` what it tells systemd, `place.rs` the place behind `local:`,   |
+//! |               | `occupant.rs` what listens where it wanted to                              |
 //! | `run/`        | runs a command under a lock                                                |
 //! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
 //! | `top/`        | the same, live                                                             |
 //! | `bench/`      | a load and its latencies                                                   |
 //! | `passwd.rs`   | the hash of a password; `login.rs`: who to be, from variables            |
-//! | `pages.rs`    | completions and manual pages                                               |
+//! | `pages.rs`    | completions and manual pages; `manual.rs` makes the latter                  |
 //! | `service.rs`  | which service is used, in words                                            |
+//! | `variables.rs` | which variables have a meaning                                            |
+//! | `explain.rs`  | why there is no connection, and what to do about it                        |
 
 #![forbid(unsafe_code)]
 
 mod args;
 mod bench;
 mod exit;
+mod explain;
 mod hook;
 mod locks;
 mod log;
 mod login;
+mod manual;
 mod notify;
+mod occupant;
 mod options;
 mod pages;
 mod passwd;
@@ -34,6 +40,7 @@ mod service;
 mod state;
 mod top;
 mod values;
+mod variables;
 
 use std::process::ExitCode;
 
@@ -63,6 +70,15 @@ fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    let warns = match &command {
+        Command::Run(args) => !args.quiet,
+        Command::Locks(_) | Command::Top(_) | Command::Bench(_) => true,
+        // A service says it in its log.
+        _ => false,
+    };
+    if warns {
+        variables::unknown().into_iter().for_each(exit::say);
+    }
     let done = match command {
         Command::Serve(flags) => serve::main(&flags),
         Command::Run(args) => run::main(args),

@@ -10,6 +10,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::exit::{Failure, SYSTEM};
+use crate::manual;
 
 /// Prints the completions for `shell`.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
@@ -20,44 +21,18 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
 
 /// Prints the manual page, or writes those of all commands into `dir`.
 pub(crate) fn manual(dir: Option<&Path>) -> Result<ExitCode, Failure> {
-    let Some(dir) = dir else {
-        let mut page = Vec::new();
-        let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-        rendered.map_err(|bad| Failure::new(SYSTEM, bad.to_string()))?;
-        return print(readable(&String::from_utf8_lossy(&page)).as_bytes());
-    };
-    write_pages(dir)
-        .map_err(|bad| Failure::new(SYSTEM, format!("can't write to {}: {bad}", dir.display())))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn write_pages(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    clap_mangen::generate_to(Cli::command(), dir)?;
-    let cli = Cli::command();
-    let commands =
-        cli.get_subcommands().map(|command| format!("lockspan-{}.1", command.get_name()));
-    for name in commands.chain(["lockspan.1".to_owned()]) {
-        let path = dir.join(name);
-        fs::write(&path, readable(&fs::read_to_string(&path)?))?;
-    }
-    Ok(())
-}
-
-/// Lines that are set in, as examples and tables are, stay as they are: a page fills the others.
-fn readable(page: &str) -> String {
-    let mut readable = String::new();
-    let mut kept = false;
-    for line in page.lines() {
-        let keep = line.starts_with(' ');
-        if keep != kept {
-            readable += if keep { ".nf\n" } else { ".fi\n" };
-            kept = keep;
+    let pages = manual::pages().map_err(|bad| Failure::new(SYSTEM, bad.to_string()))?;
+    match dir {
+        None => print(&pages[0].text),
+        Some(dir) => {
+            let written = fs::create_dir_all(dir).and_then(|()| {
+                pages.iter().try_for_each(|page| fs::write(dir.join(&page.file), &page.text))
+            });
+            let failed =
+                |bad| Failure::new(SYSTEM, format!("can't write to {}: {bad}", dir.display()));
+            written.map(|()| ExitCode::SUCCESS).map_err(failed)
         }
-        readable += line;
-        readable.push('\n');
     }
-    readable
 }
 
 /// A reader that has seen enough, such as `head`, is no failure.
@@ -67,17 +42,5 @@ fn print(text: &[u8]) -> Result<ExitCode, Failure> {
             Err(Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))
         }
         _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn examples_of_a_page_keep_their_lines() {
-        let page = ".SH EXTRA\nA text.\n  one\n  two\nMore.\n";
-        let expected = ".SH EXTRA\nA text.\n.nf\n  one\n  two\n.fi\nMore.\n";
-        assert_eq!(readable(page), expected);
     }
 }

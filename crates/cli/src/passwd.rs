@@ -27,9 +27,7 @@ pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
     };
     let hash = hash_password(password.reveal()).map_err(|bad| Failure::new(USAGE, bad))?;
     let text = match user {
-        Some(user) => {
-            format!("[users.{user}]\npassword = \"{hash}\"\nread = []\nwrite = []\ninspect = []\n")
-        }
+        Some(user) => section(user, &hash),
         None => format!("{hash}\n"),
     };
     if let Some(user) = user {
@@ -41,6 +39,20 @@ pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
         .write_all(text.as_bytes())
         .map_err(|bad| Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The section of a user. The rights are comments: to add one is to take its # away, and no key is
+/// there twice then.
+fn section(user: &str, hash: &str) -> String {
+    format!(
+        "[users.{user}]\n\
+         password = \"{hash}\"\n\
+         # What {user} may do, by datatype; \"*\" is all of them. Take the # away and edit.\n\
+         #read = [\"invoice\"]     # lock for reading\n\
+         #write = [\"order*\"]     # lock for writing, which includes reading\n\
+         #inspect = [\"*\"]        # see who holds what\n\
+         #admin = [\"*\"]          # end sessions, take records back\n"
+    )
 }
 
 /// More than any password has.
@@ -128,4 +140,24 @@ fn wait_for_the_end(before: Termios) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use lockspan_server::users::Users;
+
+    use super::*;
+
+    #[test]
+    fn a_section_can_be_edited_and_added_to_without_keys_that_are_there_twice() {
+        let hash = hash_password(b"a").expect("hashed");
+        let text = section("billing", &hash);
+        assert!(Users::parse(&text).is_ok(), "{text}");
+        assert!(Users::parse(&text.replace('#', "")).is_err(), "a comment stays one");
+        let edited = text.replace("#read", "read").replace("#write", "write");
+        let edited = edited.replace("#inspect", "inspect").replace("#admin", "admin");
+        assert!(Users::parse(&edited).is_ok(), "{edited}");
+        let longer = format!("{text}read = [\"*\"]\nwrite = []\ninspect = []\nadmin = []\n");
+        assert!(Users::parse(&longer).is_ok(), "{longer}");
+    }
 }

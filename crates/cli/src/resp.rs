@@ -4,10 +4,11 @@ use std::io::{self, Read, Write};
 use std::time::Duration;
 
 use bytes::BytesMut;
-use lockspan_client::{ConnectError, Plain};
-use lockspan_wire::{FromServer, Secret, Value, WireLimits, put_command, take_from_server, wipe};
+use lockspan_client::{Plain, local};
+use lockspan_wire::{ErrorCode, FromServer, Value, WireLimits, put_command, take_from_server};
 
-use crate::exit::{Failure, INTERNAL, UNAVAILABLE, USAGE};
+use crate::exit::{Failure, INTERNAL, NO_PERMISSION, UNAVAILABLE};
+use crate::explain;
 use crate::login;
 
 /// A connection that speaks RESP3.
@@ -25,23 +26,18 @@ const LIMITS: WireLimits = WireLimits { frame: 256 << 20, args: 16 << 20 };
 impl Connection {
     /// Connects to the service at `url`. `None`: it is the user's own, and does not run.
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Failure> {
-        let options = login::options().name("lockspan");
-        let opened = if url == "local:" {
+        let options = login::server_options().name("lockspan");
+        let opened = if url == local::URL {
             Plain::open_local(&options, PATIENCE)
         } else {
             Plain::open(&options, url, PATIENCE).map(Some)
         };
-        let opened = opened.map_err(|bad| {
-            let usage = matches!(bad, ConnectError::BadUrl { .. } | ConnectError::BadOption { .. });
-            Failure::new(if usage { USAGE } else { UNAVAILABLE }, format!("can't connect: {bad}"))
-        })?;
-        let Some(stream) = opened else { return Ok(None) };
-        let mut connection = Self { stream, received: BytesMut::new() };
-        let hello: Vec<_> =
-            connection.stream.hello().iter().map(|word| Secret::copy(word)).collect();
-        let hello: Vec<&[u8]> = hello.iter().map(Secret::reveal).collect();
-        connection.ask(&hello)?;
-        Ok(Some(connection))
+        let opened = opened.map_err(|why| explain::no_connection(url, &why))?;
+        Ok(opened.map(Self::new))
+    }
+
+    pub(crate) fn new(stream: Plain) -> Self {
+        Self { stream, received: BytesMut::new() }
     }
 
     /// Sends bytes that are commands without a reply.
@@ -51,24 +47,23 @@ impl Connection {
 
     /// Sends a command and waits for its reply; an error reply is a failure.
     pub(crate) fn ask(&mut self, command: &[&[u8]]) -> Result<Value, Failure> {
-        // One of them may be a password: a buffer that grows would leave it behind.
-        let mut out = BytesMut::with_capacity(command.iter().map(|word| word.len() + 16).sum());
+        let mut out = BytesMut::new();
         put_command(command, &mut out);
-        let sent = self.stream.write_all(&out);
-        wipe(&mut out);
-        sent.map_err(|bad| away(&bad))?;
+        self.stream.write_all(&out).map_err(|bad| away(&bad))?;
         let mut some = vec![0; 64 << 10];
         loop {
             match take_from_server(&mut self.received, &LIMITS) {
                 Ok(Some(FromServer::Value(Value::Error { code, text }))) => {
                     let text = format!("the service refused: {} {text}", code.as_str());
-                    return Err(Failure::new(UNAVAILABLE, text));
+                    let is_denied = matches!(code, ErrorCode::NoPerm | ErrorCode::NoAuth);
+                    let code = if is_denied { NO_PERMISSION } else { UNAVAILABLE };
+                    return Err(Failure::new(code, text));
                 }
                 Ok(Some(FromServer::Value(Value::Push(_)) | FromServer::Event { .. })) => continue,
                 Ok(Some(FromServer::Value(value))) => return Ok(value),
                 Ok(None) => {}
                 Err(bad) => {
-                    let text = format!("this is no lock service: {bad}");
+                    let text = format!("the service sent an answer that can't be read: {bad}");
                     return Err(Failure::new(INTERNAL, text));
                 }
             }
@@ -81,5 +76,12 @@ impl Connection {
 }
 
 fn away(bad: &io::Error) -> Failure {
-    Failure::new(UNAVAILABLE, format!("the service does not answer: {bad}"))
+    let why = match bad.kind() {
+        io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("nothing came for {} s", PATIENCE.as_secs())
+        }
+        _ => bad.to_string(),
+    };
+    Failure::new(UNAVAILABLE, format!("the service does not answer: {why}"))
 }

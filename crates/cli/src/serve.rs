@@ -1,5 +1,6 @@
 //! `lockspan serve`: the service until a signal, or until nobody needs it.
 
+use std::io::ErrorKind;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,9 +13,11 @@ use tracing::{info, warn};
 use crate::exit::{CONFIG, Failure, SYSTEM, of_signal};
 use crate::log::{self, LastLines, Log};
 use crate::notify::Manager;
+use crate::occupant;
 use crate::options::table::Settings;
 use crate::options::{self, Flags};
 use crate::place::Place;
+use crate::variables;
 
 /// Serves.
 pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
@@ -27,6 +30,8 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     if let Err(why) = inherited {
         warn!("can't close what was inherited from the client that started this: {why}");
     }
+    // A client that starts it leaves its own variables out.
+    variables::unknown().iter().for_each(|warning| warn!("{warning}"));
     let done = serve_with(settings, quietly, &log);
     Ok(done.unwrap_or_else(|failure| {
         log.say_last(&failure.text);
@@ -90,7 +95,7 @@ async fn serve(
         // Another one may be about to end.
         let is_taken = matches!(bad, StartError::SocketInUse { .. } | StartError::DataInUse { .. });
         let code = if is_taken && place.is_some() { local::TAKEN } else { CONFIG };
-        Failure::new(code, format!("can't start: {bad}"))
+        Failure::new(code, format!("can't start: {bad}{}", occupant_of(&bad)))
     })?;
     if let Some(place) = &mut place {
         place.remember();
@@ -125,6 +130,17 @@ async fn serve(
             Ok(ExitCode::from(of_signal(second.number)))
         }
     }
+}
+
+/// Who has the address that a server wanted.
+fn occupant_of(bad: &StartError) -> String {
+    let taken = match bad {
+        StartError::Listen { address: Address::Tcp(at), why } => Some((at, why)),
+        _ => None,
+    };
+    let taken = taken.filter(|(_, why)| why.kind() == ErrorKind::AddrInUse);
+    let found = taken.and_then(|(at, _)| occupant::of(*at));
+    found.map(|found| format!(". {found}")).unwrap_or_default()
 }
 
 /// Looks after the files of the place behind `local:`, if we have it.

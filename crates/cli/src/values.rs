@@ -8,25 +8,35 @@ use std::time::Duration;
 
 use lockspan_protocol::Record;
 
-/// Reads `250ms`, `10s`, `1.5m`, `2h`; of bare numbers only `0`, since nobody could tell its unit.
+/// Units of time, the longest first, and how many seconds each has.
+const UNITS: [(&str, f64); 4] = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 0.001)];
+
+/// Reads `5` (seconds), `250ms`, `10s`, `1.5m`, `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let bad =
-        || "is not a duration; write a number and ms, s, m or h, such as 250ms or 10s".to_owned();
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let unit_at = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(bad)?;
-    let (number, unit) = text.split_at(unit_at);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(bad()),
+    let bad = || {
+        "is not a duration; write seconds, or numbers with ms, s, m or h: 5, 250ms, 10s or 1h30m"
+            .to_owned()
     };
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let number: f64 = number.parse().ok().filter(|_| plain).ok_or_else(bad)?;
-    let span = Duration::try_from_secs_f64(number * seconds).ok().filter(|span| *span <= LONGEST);
+    if text.starts_with('-') && text[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Err("is negative, which a time can't be; 0 is the least".to_owned());
+    }
+    let (mut rest, mut units, mut seconds) = (text, &UNITS[..], 0.0);
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let number: f64 = number.parse().map_err(|_| bad())?;
+        let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        // A number alone is seconds. In 1h30m each unit is shorter than the one before.
+        let unit = if unit.is_empty() && rest.len() == text.len() { "s" } else { unit };
+        let at = units.iter().position(|(name, _)| *name == unit).ok_or_else(bad)?;
+        seconds += number * units[at].1;
+        (rest, units) = (after, &units[at + 1..]);
+    }
+    if text.is_empty() {
+        return Err(bad());
+    }
+    let span = Duration::try_from_secs_f64(seconds).ok().filter(|span| *span <= LONGEST);
     span.ok_or_else(|| "is too long; 8760h, a year, is the most".to_owned())
 }
 
@@ -106,6 +116,14 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
     }
 }
 
+/// Reads how long a bench takes.
+pub(crate) fn bench_time(text: &str) -> Result<Duration, String> {
+    let (least, most) = (Duration::from_secs(1), Duration::from_secs(86_400));
+    let time = duration(text)?;
+    let fits = (least..=most).contains(&time);
+    if fits { Ok(time) } else { Err("is not within 1s and 24h".to_owned()) }
+}
+
 /// Reads `<datatype>:<id>`.
 pub(crate) fn record(text: &str) -> Result<Record, String> {
     Record::parse(text.as_bytes()).map_err(|bad| format!("{bad}; an example is invoice:42"))
@@ -116,19 +134,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_read_with_their_unit() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        assert_eq!(duration("0"), Ok(Duration::ZERO));
+    fn durations_are_read_with_and_without_units() {
+        for (text, millis) in [
+            ("0", 0),
+            ("5", 5000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("10s", 10_000),
+            ("1.5m", 90_000),
+            ("2h", 7_200_000),
+            ("1h30m", 5_400_000),
+            ("1m0.5s", 60_500),
+            ("1h1m1s1ms", 3_661_001),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
     }
 
     #[test]
     fn what_is_no_duration_is_refused_with_an_example() {
-        for bad in ["", "10", "s", "-1s", "1e3s", "1..5s", "10 s", "5x", "NaNs", "infs"] {
+        for bad in [
+            "", "s", "1e3s", "1..5s", "10 s", "5x", "NaNs", "infs", "-", "--lease", "-s", "1h30",
+            "30m1h", "1s1s", "1hms", ".", "5d",
+        ] {
             let why = duration(bad).expect_err(bad);
-            assert!(why.ends_with("such as 250ms or 10s"), "{bad}: {why}");
+            assert!(why.ends_with("5, 250ms, 10s or 1h30m"), "{bad}: {why}");
+        }
+        for negative in ["-5", "-5s", "-0.5s", "-.5", "-1h30m"] {
+            assert!(duration(negative).unwrap_err().starts_with("is negative"), "{negative}");
         }
         assert!(duration("99999999h").unwrap_err().contains("a year"));
     }

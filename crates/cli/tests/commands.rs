@@ -160,7 +160,7 @@ fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_o
     );
     assert!(line.contains(&expected), "{line}");
     let locks = lockspan().args(["locks", "--url", &url]).output().unwrap();
-    assert_eq!(String::from_utf8(locks.stderr).unwrap(), "");
+    assert_eq!(String::from_utf8(locks.stderr).unwrap(), "lockspan: nothing is locked\n");
 }
 
 #[test]
@@ -194,7 +194,10 @@ fn a_service_that_is_not_there_is_told() {
     assert_eq!(output.status.code(), Some(69));
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(
-        text.starts_with("lockspan: can't connect: no lock server answers at /nowhere/lock.sock: "),
+        text.starts_with(
+            "lockspan: can't connect to unix:///nowhere/lock.sock: no lock server answers at \
+             /nowhere/lock.sock: "
+        ),
         "{text}"
     );
     let output = command("http://x");

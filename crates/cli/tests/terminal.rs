@@ -331,3 +331,17 @@ fn service_f44_a_run_that_waits_for_a_recovery_says_so_on_a_terminal() {
     screen.press("\x03");
     screen.see("before x:1 was granted");
 }
+
+#[test]
+fn top_says_what_is_wrong_as_the_other_commands_do() {
+    let binary = env!("CARGO_BIN_EXE_lockspan");
+    let script = format!(
+        "{binary} top --url redis://127.0.0.1:1; echo code-$?
+         {binary} top --url http://x; echo code-$?"
+    );
+    let mut screen = Screen::run(Command::new("setsid"), &script);
+    screen.see("lockspan top asks a Lockspan server what is locked");
+    screen.see("code-64");
+    screen.see("the scheme is unknown. Use one of: ");
+    screen.see("code-64");
+}

@@ -6,6 +6,8 @@ use std::io;
 use lockspan_protocol::cache::WantRefusal;
 use lockspan_protocol::{AcquireRefusal, Owner, SessionRefusal};
 
+pub use lockspan_tls::TlsTrouble;
+
 use crate::url::shown_url;
 
 /// What a child is told that uses its parent's connection.
@@ -156,7 +158,32 @@ pub enum ConnectError {
         /// Why.
         source: io::Error,
     },
-    /// Something answered, but not a lock server, or one that refused us.
+    /// Something answers there that is not a Lockspan server.
+    NotLockspan {
+        /// Where.
+        address: String,
+        /// What it is, and what to do.
+        found: String,
+    },
+    /// A TLS connection could not be made.
+    Tls {
+        /// Where.
+        address: String,
+        /// For a program.
+        trouble: TlsTrouble,
+        /// What the TLS library said.
+        said: String,
+    },
+    /// The user or the password is wrong or missing.
+    Login {
+        /// Where.
+        address: String,
+        /// Whether a user and a password were sent.
+        given: bool,
+        /// What the service said.
+        said: String,
+    },
+    /// The service refused the connection for another reason.
     Refused {
         /// Where.
         address: String,
@@ -169,6 +196,25 @@ pub enum ConnectError {
         what: String,
     },
 }
+
+/// What URLs begin with.
+const SCHEMES: [&str; 11] = [
+    "memory",
+    "local",
+    "unix",
+    "lockspan",
+    "lockspans",
+    "redis",
+    "rediss",
+    "redis-sentinel",
+    "rediss-sentinel",
+    "redis-cluster",
+    "rediss-cluster",
+];
+
+/// What URLs look like.
+const FORMS: &str = "memory:  local:  unix:///PATH  lockspan://HOST:PORT  \
+                     lockspans://USER:PASSWORD@HOST:PORT?ca=FILE  redis://HOST:PORT";
 
 impl ConnectError {
     /// [`BadUrl`](Self::BadUrl), which does not tell the password.
@@ -187,18 +233,80 @@ impl ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadUrl { url, why } => write!(
-                f,
-                "\"{url}\" is no address of a lock service: {why}; it is one of \
-                 memory:  local:  unix:///PATH  lockspan://HOST:PORT  \
-                 lockspans://USER:PASSWORD@HOST:PORT?ca=FILE  redis://HOST:PORT"
-            ),
+            Self::BadUrl { url, why } => {
+                write!(f, "\"{url}\" is not the URL of a lock service: {why}")?;
+                // With a scheme of ours the reason says all that is needed.
+                let scheme = url.split(':').next().filter(|scheme| scheme.len() < url.len());
+                match scheme.is_some_and(|scheme| SCHEMES.contains(&scheme)) {
+                    true => Ok(()),
+                    false => write!(f, ". Use one of: {FORMS}"),
+                }
+            }
             Self::BadOption { what } | Self::Local { what } => f.write_str(what),
+            // It is there, so it runs.
+            Self::Unreachable { address, source }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                write!(f, "{address} can't be used: {source}")?;
+                // The system itself says no, because of the rights of the socket file.
+                match source.raw_os_error() {
+                    Some(_) => f.write_str(
+                        "; its server gives the right to connect with --socket-mode and \
+                         --socket-group",
+                    ),
+                    None => Ok(()),
+                }
+            }
             Self::Unreachable { address, source } => {
                 write!(f, "no lock server answers at {address}: {source}; is it running?")
             }
+            Self::NotLockspan { address, found } => {
+                write!(f, "what listens at {address} is not a Lockspan server: {found}")
+            }
+            Self::Tls { address, trouble, said } => match trouble {
+                TlsTrouble::NotTls => {
+                    write!(f, "{address} does not speak TLS; use lockspan://{address}")
+                }
+                TlsTrouble::UnknownIssuer => write!(
+                    f,
+                    "no authority that is trusted here has signed the certificate of {address}. \
+                     Name the file with its authority's certificate: ?ca=FILE"
+                ),
+                TlsTrouble::WrongName => write!(
+                    f,
+                    "the certificate of {address} is for another name ({said}). Use a name that \
+                     the certificate has"
+                ),
+                TlsTrouble::Expired => {
+                    write!(f, "the certificate of {address} has expired ({said})")
+                }
+                TlsTrouble::NotYetValid => write!(
+                    f,
+                    "the certificate of {address} is not valid yet ({said}). Is the clock of this \
+                     machine right?"
+                ),
+                TlsTrouble::NeedsCertificate => write!(
+                    f,
+                    "{address} wants a certificate of the client: name it and its key, \
+                     ?cert=FILE&key=FILE"
+                ),
+                TlsTrouble::RefusedCertificate => {
+                    write!(f, "{address} refused the certificate of this client: {said}")
+                }
+                _ => write!(f, "no TLS connection to {address}: {said}"),
+            },
+            Self::Login { address, given: true, said } => {
+                write!(f, "the user or the password is wrong at {address} ({said})")
+            }
+            Self::Login { address, given: false, .. } => {
+                write!(f, "{address} lets in only users with a password, and none was given")?;
+                // The URL of a socket file has no place for them.
+                let has_host = !address.starts_with('/');
+                let how = ": write USER:PASSWORD@ before the host of the URL";
+                if has_host { f.write_str(how) } else { Ok(()) }
+            }
             Self::Refused { address, said } => {
-                write!(f, "what listens at {address} is no lock server for us: {said}")
+                write!(f, "the service at {address} refused the connection: {said}")
             }
         }
     }
@@ -230,3 +338,19 @@ impl fmt::Display for CloseUnknown {
 }
 
 impl std::error::Error for CloseUnknown {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_may_not_be_used_is_not_asked_whether_it_runs() {
+        let of =
+            |source| ConnectError::Unreachable { address: "/s".to_owned(), source }.to_string();
+        let denied = of(io::Error::from_raw_os_error(13));
+        assert!(denied.contains("/s can't be used: Permission denied"), "{denied}");
+        assert!(denied.contains("--socket-mode") && !denied.contains("running"), "{denied}");
+        let gone = of(io::ErrorKind::ConnectionRefused.into());
+        assert_eq!(gone, "no lock server answers at /s: connection refused; is it running?");
+    }
+}

@@ -25,6 +25,7 @@
 //! | `peer` | the way for other crates: whoever stands in for the server |
 //! | `task` | the background task: hears, reconnects, keeps the time |
 //! | `meter` | what the `metrics` façade hears, and how it is counted for nearly nothing |
+//! | `greeting` | the first exchange, and what a strange answer means |
 //! | `plain` | a connection for tools: commands and replies, nothing kept |
 //! | `trust` | to whom a password may be sent |
 //! | `local` | the service of this user, started when it is needed |
@@ -36,6 +37,7 @@ mod block;
 mod clock;
 mod entry;
 mod error;
+mod greeting;
 mod guard;
 mod line;
 pub mod local;
@@ -59,7 +61,7 @@ mod url;
 mod way;
 
 pub use acquire::{Acquire, Upgrade};
-pub use error::{CloseUnknown, ConnectError, LockError, Trouble, TroubleKind};
+pub use error::{CloseUnknown, ConnectError, LockError, TlsTrouble, Trouble, TroubleKind};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };

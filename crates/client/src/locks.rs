@@ -140,6 +140,13 @@ impl Locks {
         node.way.last_will()
     }
 
+    /// Whether an operator of the server has ended a session of this connection: then that is why
+    /// guards are lost. The next acquire is in a new session.
+    #[must_use]
+    pub fn was_ended_by_operator(&self) -> bool {
+        self.handle.node().ended_by_operator.load(Ordering::Acquire)
+    }
+
     /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when
     /// the server has heard it, or with [`CloseUnknown`] when it does not answer.
     pub async fn close(self) -> Result<(), CloseUnknown> {

@@ -121,6 +121,8 @@ pub(crate) struct Node {
     is_closed: AtomicBool,
     /// The last handle is gone.
     pub(crate) is_ended: AtomicBool,
+    /// An operator has ended a session of this node.
+    pub(crate) ended_by_operator: AtomicBool,
     /// Rung when the server has answered a command.
     pub(crate) confirmed: Notify,
     pub(crate) counts: Counts,
@@ -162,6 +164,7 @@ impl Node {
             unswept: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             is_ended: AtomicBool::new(false),
+            ended_by_operator: AtomicBool::new(false),
             confirmed: Notify::new(),
             counts: Counts::default(),
             runtime,
@@ -387,6 +390,10 @@ impl Node {
             // The session has ended before this node heard that it was open. That is no reason to
             // refuse anything: the node opens another one.
             Event::NotOpened(SessionRefusal::Unknown) => {
+                self.hear_one(core, session, Event::Node(ToNode::NoSession), wakes);
+            }
+            Event::EndedByOperator => {
+                self.ended_by_operator.store(true, Ordering::Release);
                 self.hear_one(core, session, Event::Node(ToNode::NoSession), wakes);
             }
             Event::NotOpened(why) if core.cache.sessions().any(|(_, ours)| ours == session) => {

@@ -198,6 +198,12 @@ impl Options {
         self
     }
 
+    /// The user and the password, if there is one: for crates that connect to something else.
+    #[doc(hidden)]
+    pub fn credentials(&self) -> Result<Option<(String, Secret)>, ConnectError> {
+        Ok(self.login.words()?.map(|(user, password)| (user.to_owned(), password)))
+    }
+
     /// How to call the server at `url`; none if there is nobody to call.
     pub(crate) fn dial(&self, url: &str) -> Result<Option<Dial>, ConnectError> {
         let mut site = match Target::parse(url)? {

@@ -6,10 +6,12 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use lockspan_wire::Secret;
+use bytes::{Buf as _, BytesMut};
+use lockspan_wire::wipe;
 use rustix::net::SocketAddrUnix;
 
 use crate::error::ConnectError;
+use crate::greeting;
 use crate::local;
 use crate::options::Options;
 use crate::stream::no_tls;
@@ -17,10 +19,12 @@ use crate::task::{self, Dial};
 use crate::unix::connect_within;
 use crate::url::{Address, shown_url};
 
-/// A connection that nobody looks after: bytes in, bytes out, each wait bounded.
+/// A connection that nobody looks after: bytes in, bytes out, each wait bounded. It speaks RESP3,
+/// and is logged in.
 pub struct Plain {
     stream: Box<dyn Both>,
-    hello: Vec<Secret>,
+    /// What came along with the answer to the hello.
+    heard: BytesMut,
 }
 
 trait Both: Read + Write + Send {}
@@ -41,8 +45,28 @@ impl Plain {
             let what = format!("{} is inside of its process: no tool gets there", shown_url(url));
             return Err(ConnectError::BadOption { what });
         };
-        let stream = connect(&dial, patience)?;
-        Ok(Self { stream, hello: dial.hello_words()? })
+        let mut plain = Self { stream: connect(&dial, patience)?, heard: BytesMut::new() };
+        plain.greet(&dial)?;
+        Ok(plain)
+    }
+
+    /// Says hello, logs in, and looks whether the other side is a Lockspan server.
+    fn greet(&mut self, dial: &Dial) -> Result<(), ConnectError> {
+        let failed = |why| greeting::failed(&dial.address, why);
+        let mut hello = task::hello_bytes(&dial.hello_words()?);
+        let sent = self.stream.write_all(&hello);
+        wipe(&mut hello);
+        sent.map_err(failed)?;
+        let mut some = [0; 4096];
+        loop {
+            match self.stream.read(&mut some).map_err(|why| failed(silent(why)))? {
+                0 => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
+                len => self.heard.extend_from_slice(&some[..len]),
+            }
+            if let Some(answer) = greeting::take(&dial.address, &mut self.heard)? {
+                return greeting::check(&dial.address, dial.has_password(), answer);
+            }
+        }
     }
 
     /// Connects to the service of this user, if it runs.
@@ -52,17 +76,19 @@ impl Plain {
             opened => opened.map(Some),
         }
     }
+}
 
-    /// The command to begin with: it logs in and chooses RESP3.
-    #[must_use]
-    pub fn hello(&self) -> Vec<&[u8]> {
-        self.hello.iter().map(Secret::reveal).collect()
+/// A read that took too long, in words.
+fn silent(why: io::Error) -> io::Error {
+    match why.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer"),
+        _ => why,
     }
 }
 
 /// Connects to somebody who may be told what is said first.
 fn connect(dial: &Dial, patience: Duration) -> Result<Box<dyn Both>, ConnectError> {
-    let failed = |why| task::failed(dial.address.to_string(), why);
+    let failed = |why| greeting::failed(&dial.address, why);
     match (&dial.address, &dial.tls) {
         (Address::Tls(at), Some(config)) => {
             let stream = tcp(at, patience)
@@ -100,7 +126,12 @@ fn unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
 
 impl Read for Plain {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buf)
+        if self.heard.is_empty() {
+            return self.stream.read(buf);
+        }
+        let len = buf.len().min(self.heard.len());
+        self.heard.copy_to_slice(&mut buf[..len]);
+        Ok(len)
     }
 }
 

@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use crate::clock;
 use crate::error::{CloseUnknown, ConnectError};
+use crate::greeting;
 use crate::local;
 use crate::locks::Locks;
 use crate::meter;
@@ -170,9 +171,8 @@ impl Dial {
         if self.insecure || !self.login.has_password() {
             return Ok(());
         }
-        let name = self.address.to_string();
-        let at = at.map_err(|why| failed(name.clone(), why))?;
-        trust::check_address(&name, at)
+        let at = at.map_err(|why| greeting::failed(&self.address, why))?;
+        trust::check_address(&self.address.to_string(), at)
     }
 
     /// The same for a socket file, with who serves there.
@@ -184,7 +184,7 @@ impl Dial {
         if !self.is_local && !self.login.has_password() {
             return Ok(());
         }
-        let failed = |why| failed(self.address.to_string(), why);
+        let failed = |why| greeting::failed(&self.address, why);
         let user = server().map_err(failed)?.uid();
         match self.is_local {
             true => local::check_user(user).map_err(failed),
@@ -199,12 +199,11 @@ impl Dial {
 
     /// Connects and says hello.
     pub(crate) async fn connect(&self) -> Result<Arc<Stream>, ConnectError> {
-        let address = self.address.to_string();
-        let failed = |why| failed(address.clone(), why);
-        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no answer");
+        let failed = |why| greeting::failed(&self.address, why);
+        let late = || failed(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
         let connecting = stream::connect(&self.address, self.tls.as_ref());
         let connected = timeout(PATIENCE, connecting).await;
-        let stream = connected.map_err(late).flatten().map_err(failed)?;
+        let stream = connected.map_err(|_| late())?.map_err(failed)?;
         match &stream {
             Stream::Tcp(stream) => self.check_address(stream.peer_addr())?,
             Stream::Unix(stream) => self.check_server(|| stream.peer_cred())?,
@@ -212,20 +211,15 @@ impl Dial {
             Stream::Tls(_) => {}
         }
         let words = self.hello_words()?;
-        let has_password = self.login.password.is_some() || self.login.password_file.is_some();
-        let patience = if has_password { LOGIN_PATIENCE } else { PATIENCE };
-        let hello = timeout(patience, hello(&stream, &words)).await;
-        match hello.map_err(late).flatten().map_err(failed)? {
-            Value::Map(pairs) if is_lockspan(&pairs) => Ok(Arc::new(stream)),
-            Value::Error { code, text } => {
-                let said = format!("{} {text}", code.as_str());
-                Err(ConnectError::Refused { address, said })
-            }
-            _ => {
-                let said = "it did not say that it is one".to_owned();
-                Err(ConnectError::Refused { address, said })
-            }
-        }
+        let patience = if self.has_password() { LOGIN_PATIENCE } else { PATIENCE };
+        let hello = timeout(patience, hello(&self.address, &stream, &words)).await;
+        greeting::check(&self.address, self.has_password(), hello.map_err(|_| late())??)?;
+        Ok(Arc::new(stream))
+    }
+
+    /// Whether a user and a password are sent.
+    pub(crate) fn has_password(&self) -> bool {
+        self.login.has_password()
     }
 
     /// What to say first. The password is read anew each time, if it is in a file.
@@ -234,8 +228,14 @@ impl Dial {
         if let Some((user, password)) = self.login.words()? {
             words.extend([Secret::copy(b"AUTH"), Secret::copy(user.as_bytes()), password]);
         }
-        words.extend([Secret::copy(b"SETNAME"), Secret::copy(self.name.as_bytes())]);
+        words.extend([Secret::copy(b"SETNAME"), Secret::copy(self.shown_name().as_bytes())]);
         Ok(words)
+    }
+
+    /// The name as `SETNAME` takes it: Redis, which may be here by mistake, takes no blanks.
+    fn shown_name(&self) -> String {
+        let shown = |letter: char| if letter.is_ascii_graphic() { letter } else { '_' };
+        self.name.chars().map(shown).collect()
     }
 
     /// Connects, however often it takes.
@@ -253,37 +253,38 @@ impl Dial {
 }
 
 /// Says hello, and hears what the server says to that.
-async fn hello(stream: &Stream, words: &[Secret]) -> io::Result<Value> {
-    let words: Vec<&[u8]> = words.iter().map(Secret::reveal).collect();
-    // A buffer that grows would leave the password behind.
-    let mut bytes = BytesMut::with_capacity(words.iter().map(|word| word.len() + 16).sum());
-    put_command(&words, &mut bytes);
+async fn hello(
+    address: &Address,
+    stream: &Stream,
+    words: &[Secret],
+) -> Result<Value, ConnectError> {
+    let failed = |why| greeting::failed(address, why);
+    let mut bytes = hello_bytes(words);
     let mut written = 0;
     while written < bytes.len() {
-        stream.writable().await?;
-        written += would_block(stream.try_write(&bytes[written..]))?;
+        stream.writable().await.map_err(failed)?;
+        written += would_block(stream.try_write(&bytes[written..])).map_err(failed)?;
     }
     wipe(&mut bytes);
     let mut heard = BytesMut::new();
     loop {
-        stream.readable().await?;
-        if read(stream, &mut heard)? == Read::End {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        stream.readable().await.map_err(failed)?;
+        if read(stream, &mut heard).map_err(failed)? == Read::End {
+            return Err(failed(io::ErrorKind::UnexpectedEof.into()));
         }
-        match take_from_server(&mut heard, &WireLimits::default()).map_err(invalid)? {
-            Some(FromServer::Value(value)) => return Ok(value),
-            Some(FromServer::Event { .. }) | None => {}
+        if let Some(answer) = greeting::take(address, &mut heard)? {
+            return Ok(answer);
         }
     }
 }
 
-/// What is said to be wrong with a connection. Who does not speak TLS as it should is there.
-pub(crate) fn failed(address: String, why: io::Error) -> ConnectError {
-    if why.kind() == io::ErrorKind::InvalidData {
-        let said = format!("{why}");
-        return ConnectError::Refused { address, said };
-    }
-    ConnectError::Unreachable { address, source: why }
+/// The command of a hello, to be wiped when it was sent.
+pub(crate) fn hello_bytes(words: &[Secret]) -> BytesMut {
+    let words: Vec<&[u8]> = words.iter().map(Secret::reveal).collect();
+    // A buffer that grows would leave the password behind.
+    let mut bytes = BytesMut::with_capacity(words.iter().map(|word| word.len() + 16).sum());
+    put_command(&words, &mut bytes);
+    bytes
 }
 
 impl Login {
@@ -292,7 +293,7 @@ impl Login {
     }
 
     /// The user and the password, if there is one.
-    fn words(&self) -> Result<Option<(&str, Secret)>, ConnectError> {
+    pub(crate) fn words(&self) -> Result<Option<(&str, Secret)>, ConnectError> {
         let bad = |what| Err(ConnectError::BadOption { what });
         let password = match (&self.password, &self.password_file) {
             (Some(password), _) => password.clone(),
@@ -307,7 +308,12 @@ impl Login {
                 }
             },
             (None, None) => match &self.user {
-                Some(user) => return bad(format!("user {user:?} has no password here")),
+                Some(user) => {
+                    return bad(format!(
+                        "the password of user {user:?} is missing: write USER:PASSWORD@ in the \
+                         URL, or name the file that has it (?password-file=FILE)"
+                    ));
+                }
                 None => return Ok(None),
             },
         };
@@ -324,15 +330,6 @@ fn jittered(pause: Duration) -> Duration {
         Err(_) => u32::MAX,
     };
     pause / 2 + pause.mul_f64(f64::from(share) / f64::from(u32::MAX) / 2.0)
-}
-
-fn is_lockspan(pairs: &[(Value, Value)]) -> bool {
-    pairs.iter().any(|(key, value)| match (key, value) {
-        (Value::Bulk(key), Value::Bulk(value)) => {
-            &key[..] == b"server" && &value[..] == b"lockspan"
-        }
-        _ => false,
-    })
 }
 
 fn invalid(why: impl std::error::Error + Send + Sync + 'static) -> io::Error {

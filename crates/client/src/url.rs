@@ -104,8 +104,8 @@ impl Target {
                 let site = site(rest, scheme == "lockspans").map_err(bad)?;
                 Ok(Self::Server(Box::new(site)))
             }
-            "redis" | "rediss" => {
-                Err(bad("locks on Redis are in the crates lockspan and lockspan-redis"))
+            scheme if scheme.starts_with("redis") => {
+                Err(bad("for locks on Redis, connect with the crate lockspan or lockspan-redis"))
             }
             _ => Err(bad("the scheme is unknown")),
         }
@@ -113,7 +113,8 @@ impl Target {
 }
 
 /// Where the service of a URL listens, so that two URLs of one service can be told to be that:
-/// `HOST:PORT`, or the path of a socket. Without user and password; what is no URL is given back.
+/// `HOST:PORT`, or the path of a socket. Without user and password; what is not a URL of this crate
+/// is given back as [`shown_url`] has it.
 #[must_use]
 pub fn service_address(url: &str) -> String {
     let canonical = |path: PathBuf| std::fs::canonicalize(&path).unwrap_or(path);
@@ -127,7 +128,8 @@ pub fn service_address(url: &str) -> String {
                 _ => at,
             },
         },
-        Ok(Target::Memory(_)) | Err(_) => url.to_owned(),
+        // Without a login: what is compared may be written down.
+        Ok(Target::Memory(_)) | Err(_) => shown_url(url),
     }
 }
 

@@ -30,6 +30,7 @@ mod url;
 use lockspan_client::{ConnectError, Locks};
 
 pub use options::Options;
+pub use url::service_address;
 
 /// Connects to Redis, or to any other service, with the default [`Options`]:
 /// `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::task::Poll;
 use std::time::Duration;
 
-use lockspan_client::{ConnectError, Handoff, Locks};
+use lockspan_client::{ConnectError, Handoff, Locks, Trouble, TroubleKind};
 use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::StayLimits;
 
@@ -12,7 +12,7 @@ use crate::desk::{Desk, Settings};
 use crate::identity::Identity;
 use crate::link::{self, Dial};
 use crate::peer::Mouth;
-use crate::trouble::trouble;
+use crate::trouble::{reason, trouble};
 use crate::url::{self, Target};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -124,19 +124,19 @@ impl Options {
         Self { common: self.common.name(name.clone()), name, ..self }
     }
 
-    /// [`lockspan_client::Options::user`]; for Redis it is in the URL.
+    /// [`lockspan_client::Options::user`]; what the URL says goes before it.
     #[must_use]
     pub fn user(self, name: impl Into<String>) -> Self {
         Self { common: self.common.user(name), ..self }
     }
 
-    /// [`lockspan_client::Options::password`]; for Redis it is in the URL.
+    /// [`lockspan_client::Options::password`]; what the URL says goes before it.
     #[must_use]
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         Self { common: self.common.password(password), ..self }
     }
 
-    /// [`lockspan_client::Options::password_file`]; for Redis it is in the URL.
+    /// [`lockspan_client::Options::password_file`]; what the URL says goes before it.
     #[must_use]
     pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.password_file(path), ..self }
@@ -152,6 +152,18 @@ impl Options {
     #[must_use]
     pub fn certificate(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { common: self.common.certificate(cert, key), ..self }
+    }
+
+    /// [`lockspan_client::Options::cert`]; for Redis there is none.
+    #[must_use]
+    pub fn cert(self, path: impl Into<PathBuf>) -> Self {
+        Self { common: self.common.cert(path), ..self }
+    }
+
+    /// [`lockspan_client::Options::key`]; for Redis there is none.
+    #[must_use]
+    pub fn key(self, path: impl Into<PathBuf>) -> Self {
+        Self { common: self.common.key(path), ..self }
     }
 
     /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
@@ -195,7 +207,8 @@ impl Options {
     /// and belongs to [this process](lockspan_client::connect#after-a-fork).
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         if url::is_ours(url) {
-            let connecting = self.connect_redis(Target::parse(url)?);
+            let target = Target::parse(url, || self.login())?;
+            let connecting = self.connect_redis(target);
             // A socket that is being connected is the parent's.
             BoundFuture::new(connecting, || Poll::Ready(Err(ConnectError::forked()))).await
         } else {
@@ -208,6 +221,13 @@ impl Options {
     pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
         let url = url.to_owned();
         lockspan_client::connect_in_background(async move { self.connect(&url).await })
+    }
+
+    /// User and password as they stand in a URL, or nothing.
+    fn login(&self) -> Result<String, ConnectError> {
+        let Some((user, password)) = self.common.credentials()? else { return Ok(String::new()) };
+        let (user, password) = (url::encoded(user.as_bytes()), url::encoded(password.reveal()));
+        Ok(format!("{user}:{password}@"))
     }
 
     async fn connect_redis(self, target: Target) -> Result<Locks, ConnectError> {
@@ -229,7 +249,7 @@ impl Options {
         }
         let me = Identity::draw(&self.name)?;
         let (words, heard) = tokio::sync::mpsc::unbounded_channel();
-        let address = target.place.shown();
+        let (address, has_login) = (target.place.shown(), target.place.has_login());
         let dial = Dial {
             place: target.place,
             channel: (!plain).then(|| me.channel.clone()),
@@ -237,12 +257,16 @@ impl Options {
             words,
         };
         let first = dial.connect(0).await.map_err(|why| {
-            let said = trouble(&why).said;
-            if why.is_io_error() {
-                let source = std::io::Error::other(said);
-                ConnectError::Unreachable { address, source }
-            } else {
-                ConnectError::Refused { address, said }
+            let Trouble { kind, said } = trouble(&why);
+            match kind {
+                TroubleKind::Unreachable => {
+                    let source = std::io::Error::other(reason(&why));
+                    ConnectError::Unreachable { address, source }
+                }
+                TroubleKind::NoAuthentication => {
+                    ConnectError::Login { address, given: has_login, said: reason(&why) }
+                }
+                _ => ConnectError::Refused { address, said },
             }
         })?;
         let caching = !plain && self.caching.or(target.caching).unwrap_or(false);

@@ -6,11 +6,11 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// What an error means.
 pub(crate) fn trouble(why: &RedisError) -> Trouble {
     let kind = kind(why);
-    Trouble { kind, said: format!("{}; Redis said: {}", advice(kind), said(why)) }
+    Trouble { kind, said: format!("{}; Redis said: {}", advice(kind), reason(why)) }
 }
 
 /// What the server said, without what the client library makes of it.
-fn said(why: &RedisError) -> String {
+pub(crate) fn reason(why: &RedisError) -> String {
     match (why.code(), why.detail()) {
         (Some(code), Some(detail)) => format!("{code} {detail}"),
         _ => why.to_string(),
@@ -93,10 +93,7 @@ fn advice(kind: TroubleKind) -> &'static str {
             "the Redis user may not do what locks need: +evalsha +eval +subscribe +publish and the \
              commands of the scripts, ~readlock:* ~writelock:* ~lockspan:* and &lockspan:*"
         }
-        TroubleKind::NoAuthentication => {
-            "Redis does not know this user and password; they belong in the URL: \
-             redis://USER:PASSWORD@HOST"
-        }
+        TroubleKind::NoAuthentication => "Redis does not know this user and password",
         TroubleKind::CrossSlot => {
             "the keys of the record are in different slots of this Redis Cluster; connect with \
              hash_tag, or with redis-cluster://, which has it, and begin no datatype with }"

@@ -59,11 +59,21 @@ impl Place {
         url.is_some_and(|url| url.starts_with("rediss:"))
     }
 
+    /// Whether a password is sent.
+    pub(crate) fn has_login(&self) -> bool {
+        let urls = match self {
+            Self::One(url) | Self::Sentinel { login: url, .. } => std::slice::from_ref(url),
+            Self::Cluster(urls) => urls,
+        };
+        urls.iter().any(|url| url.contains('@'))
+    }
+
     /// For messages: the hosts, without user and password.
     pub(crate) fn shown(&self) -> String {
         let bare = |url: &str| {
             let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-            rest.rsplit_once('@').map_or(rest, |(_, host)| host).to_owned()
+            let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+            host.trim_end_matches('/').to_owned()
         };
         match self {
             Self::One(url) => bare(url),
@@ -77,17 +87,23 @@ impl Place {
 }
 
 impl Target {
-    pub(crate) fn parse(url: &str) -> Result<Self, ConnectError> {
-        Self::read(url).map_err(|why| ConnectError::bad_url(url, why))
+    /// Reads a URL; `login` is for one that has none.
+    pub(crate) fn parse(
+        url: &str,
+        login: impl FnOnce() -> Result<String, ConnectError>,
+    ) -> Result<Self, ConnectError> {
+        let place = url.split('?').next().unwrap_or_default();
+        let login = if place.contains('@') { String::new() } else { login()? };
+        Self::read(url, login).map_err(|why| ConnectError::bad_url(url, why))
     }
 
-    fn read(url: &str) -> Result<Self, &'static str> {
+    fn read(url: &str, other: String) -> Result<Self, &'static str> {
         let (scheme, rest) = url.split_once("://").ok_or("// is missing")?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let tls = if scheme.starts_with("rediss") { "rediss" } else { "redis" };
         let (login, rest) = match rest.rsplit_once('@') {
             Some((login, rest)) => (format!("{login}@"), rest),
-            None => (String::new(), rest),
+            None => (other, rest),
         };
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
         if database.parse::<u32>().is_err() && !database.is_empty() {
@@ -131,6 +147,31 @@ impl Target {
     }
 }
 
+/// Where the Redis of a URL is, so that two URLs of one Redis can be told to be that: its hosts and
+/// database, without user and password. `None` if it is not a URL of a Redis.
+#[must_use]
+pub fn service_address(url: &str) -> Option<String> {
+    let target = is_ours(url).then(|| Target::parse(url, || Ok(String::new())).ok());
+    target.map(|target| match target {
+        Some(target) => format!("redis {}", target.place.shown()),
+        None => lockspan_client::shown_url(url),
+    })
+}
+
+/// Bytes as a URL takes them for a user or a password: `@` is `%40`.
+pub(crate) fn encoded(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                text.push(char::from(*byte));
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
 fn flag(value: &str) -> Result<bool, &'static str> {
     match value {
         "" | "1" | "yes" | "true" => Ok(true),
@@ -156,6 +197,31 @@ fn host_port(host: &str, is_sentinel: bool) -> Result<(String, u16), &'static st
 mod tests {
     use super::*;
 
+    fn parse(url: &str) -> Result<Target, ConnectError> {
+        Target::parse(url, || Ok(String::new()))
+    }
+
+    #[test]
+    fn a_login_from_elsewhere_is_for_urls_without_one() {
+        let login = || Ok(format!("{}:{}@", encoded(b"ann"), encoded("p@:ß".as_bytes())));
+        let place = |url| Target::parse(url, login).unwrap().place;
+        let own = Place::One("redis://u:p@h:6379/".to_owned());
+        assert_eq!(place("redis://u:p@h"), own);
+        assert_eq!(place("redis://h"), Place::One("redis://ann:p%40%3A%C3%9F@h:6379/".to_owned()));
+        assert!(place("redis://h").has_login() && place("redis-cluster://a,b").has_login());
+        assert!(!parse("redis://h?caching=yes").unwrap().place.has_login());
+    }
+
+    #[test]
+    fn two_urls_of_one_redis_have_one_address_without_a_password() {
+        let address = service_address("redis://ann:hunter2@h");
+        assert_eq!(address.as_deref(), Some("redis h:6379"));
+        assert_eq!(address, service_address("rediss://h:6379"));
+        assert_ne!(address, service_address("redis://h/1"));
+        assert!(!service_address("redis://ann:hunter2").unwrap().contains("hunter2"));
+        assert_eq!(service_address("lockspan://h"), None);
+    }
+
     #[test]
     fn addresses_are_read() {
         let one = |url: &str| Place::One(url.to_owned());
@@ -177,9 +243,9 @@ mod tests {
             ),
         ] {
             assert!(is_ours(url));
-            assert_eq!(Target::parse(url).unwrap().place, place, "{url}");
+            assert_eq!(parse(url).unwrap().place, place, "{url}");
         }
-        let flags = |url| Target::parse(url).map(|t| (t.hash_tag, t.plain)).unwrap();
+        let flags = |url| parse(url).map(|t| (t.hash_tag, t.plain)).unwrap();
         assert_eq!(flags("redis://h?hash_tag&plain=no"), (Some(true), Some(false)));
         assert_eq!(flags("redis-cluster://h"), (Some(true), None));
     }
@@ -198,7 +264,7 @@ mod tests {
             ("redis://h?plain=2", "a choice after ? is yes or no"),
             ("redis://h?x", "after ? there may be hash_tag, plain, caching, for sentinels master"),
         ] {
-            match Target::parse(url) {
+            match parse(url) {
                 Err(ConnectError::BadUrl { why: said, .. }) => assert_eq!(said, why, "{url}"),
                 other => panic!("{url}: {other:?}"),
             }
@@ -210,10 +276,10 @@ mod tests {
             "redis-cluster://u:secret,h:1",
             "redis://h?password=secret",
         ] {
-            let said = Target::parse(url).unwrap_err().to_string();
+            let said = parse(url).unwrap_err().to_string();
             assert!(!said.contains("secret"), "{said}");
         }
-        let place = Target::parse("redis://u:secret@h:1").unwrap().place;
-        assert_eq!(format!("{place:?}"), "h:1/");
+        let place = parse("redis://u:secret@h:1").unwrap().place;
+        assert_eq!(format!("{place:?}"), "h:1");
     }
 }

@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use lockspan_tls::BadFile;
 
+use crate::advice;
 use crate::config::Address;
 use crate::lock_holder::LockHolder;
 use crate::users::BadUsers;
@@ -121,11 +122,9 @@ impl fmt::Display for StartError {
             }
             Self::Tls(why) => write!(f, "tls: {why}"),
             Self::Users(why) => write!(f, "users: {why}"),
-            Self::Listen { address, why } => write!(
-                f,
-                "listen: can't listen on {address}: {why}. Stop what uses it, or choose another \
-                 address"
-            ),
+            Self::Listen { address, why } => {
+                write!(f, "listen: {}", advice::listening(address, why))
+            }
             Self::HttpNotLoopback(at) => write!(
                 f,
                 "http: {at} can be reached from other machines, and what is shown there is not \
@@ -134,8 +133,8 @@ impl fmt::Display for StartError {
             ),
             Self::Http { at, why } => write!(
                 f,
-                "http: can't listen on {at} for the page and the metrics: {why}. Stop what uses \
-                 it, choose another address with --http, or do without by --http none"
+                "http, for the page and the metrics: {} with --http, or do without by --http none",
+                advice::tcp(at, why)
             ),
             Self::SocketInUse { path, holder: None } => write!(
                 f,
@@ -191,7 +190,7 @@ impl fmt::Display for StartError {
                 })
             }
             Self::Data { path, why } => {
-                write!(f, "data-dir: can't use {}: {why}", path.display())
+                write!(f, "data-dir: {}", advice::data(path, why))
             }
             Self::Damaged { path, why } => {
                 write!(f, "data-dir: {}: {why}. {START_ANEW}", path.display())

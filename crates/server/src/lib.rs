@@ -36,6 +36,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advice;
 mod audit;
 mod clock;
 mod config;

@@ -19,6 +19,9 @@ use crate::words::{Bulks, Text, Words, millis_word, newer};
 /// The first word of a push that is an event.
 const SPEAKER: &str = "lockspan";
 
+/// The reason of a `no-session` that an operator has caused.
+const OPERATOR: &[u8] = b"operator";
+
 /// What a server tells a session outside of replies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -35,6 +38,8 @@ pub enum Event {
         /// Which grant.
         seq: Seq,
     },
+    /// An operator has ended the session. To a node that is [`ToNode::NoSession`].
+    EndedByOperator,
     /// The server is about to stop: connect again. Leases go on.
     Stopping,
 }
@@ -108,6 +113,10 @@ fn put_words(event: &Event, to: &mut impl Words) {
             to.begin("released", 2);
             to.number(seq.0);
             to.record(record);
+        }
+        Event::EndedByOperator => {
+            to.begin("no-session", 1);
+            to.word(OPERATOR);
         }
         Event::Stopping => to.begin("stopping", 0),
     }
@@ -339,7 +348,14 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
         b"lost" => ToNode::Lost { seq: from.seq("seq")?, record: from.record()? },
         b"opened" => ToNode::Opened { terms: from.terms("terms")? },
         b"alive" => ToNode::Alive { number: from.number("number")? },
-        b"no-session" => ToNode::NoSession,
+        b"no-session" => match from.next() {
+            None => ToNode::NoSession,
+            Some(OPERATOR) => {
+                from.end()?;
+                return Ok(Event::EndedByOperator);
+            }
+            Some(reason) => return Err(from.not("reason", reason, "operator")),
+        },
         b"serving" => ToNode::Serving(read_term(from)?),
         b"heard" => ToNode::Heard {
             term: read_term(from)?,

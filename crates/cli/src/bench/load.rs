@@ -8,6 +8,7 @@ use lockspan_client::Locks;
 
 use crate::args::BenchArgs;
 use crate::exit::{Failure, UNAVAILABLE};
+use crate::explain;
 use crate::login;
 
 /// What all clients count together, for the progress.
@@ -50,7 +51,7 @@ impl Counts {
 pub(crate) async fn connect(args: &BenchArgs) -> Result<Locks, Failure> {
     let options = login::options().name("lockspan bench").caching(!args.uncached);
     let connected = options.connect(&args.service.url).await;
-    connected.map_err(|bad| Failure::new(UNAVAILABLE, format!("can't connect: {bad}")))
+    connected.map_err(|why| explain::no_connection(&args.service.url, &why))
 }
 
 /// Locks and unlocks until the end.

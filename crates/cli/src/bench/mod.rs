@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use serde_json::{Value as Json, json};
 
 use crate::args::BenchArgs;
 use crate::exit::{Failure, SYSTEM};
@@ -20,9 +21,18 @@ pub(crate) fn main(args: BenchArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|bad| Failure::new(SYSTEM, format!("can't start threads: {bad}")))?;
+    let is_json = args.json;
     let (counts, took) = runtime.block_on(measure(args))?;
-    print!("{}", report(&counts, took));
-    Ok(ExitCode::SUCCESS)
+    let text = match is_json {
+        true => format!("{}\n", to_json(&counts, took)),
+        false => report(&counts, took),
+    };
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(bad) if bad.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 async fn measure(args: BenchArgs) -> Result<(Counts, Duration), Failure> {
@@ -32,7 +42,7 @@ async fn measure(args: BenchArgs) -> Result<(Counts, Duration), Failure> {
         clients.push(load::connect(&args).await?);
     }
     let start = Instant::now();
-    let end = start + Duration::from_secs(args.seconds.into());
+    let end = start + args.seconds;
     let work = clients.into_iter().enumerate().map(|(number, client)| {
         tokio::spawn(load::work(number, client, args.clone(), end, Arc::clone(&shared)))
     });
@@ -75,11 +85,41 @@ async fn progress(shared: Arc<Shared>, end: Instant) {
     }
 }
 
-fn report(counts: &Counts, took: Duration) -> String {
-    let head = ["", "locks", "locks/s", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned);
+/// Reads and writes together.
+fn all(counts: &Counts) -> Histogram<u64> {
     let mut all = counts.read.clone();
     // They have the same bounds, so nothing is lost.
     let _ = all.add(&counts.write);
+    all
+}
+
+/// The same as the table. What was not measured is null.
+fn to_json(counts: &Counts, took: Duration) -> Json {
+    let mode = |times: &Histogram<u64>| {
+        let at = |share| (!times.is_empty()).then(|| times.value_at_quantile(share));
+        json!({
+            "locks": times.len(),
+            "locks_per_second": times.len() as f64 / took.as_secs_f64(),
+            "p50_ns": at(0.5),
+            "p90_ns": at(0.9),
+            "p99_ns": at(0.99),
+            "p999_ns": at(0.999),
+            "max_ns": at(1.0),
+        })
+    };
+    let all = all(counts);
+    json!({
+        "seconds": took.as_secs_f64(),
+        "read": mode(&counts.read),
+        "write": mode(&counts.write),
+        "cached": counts.cached.min(all.len()),
+        "all": mode(&all),
+    })
+}
+
+fn report(counts: &Counts, took: Duration) -> String {
+    let head = ["", "locks", "locks/s", "p50", "p90", "p99", "p99.9", "max"].map(str::to_owned);
+    let all = all(counts);
     let rows = [("read", &counts.read), ("write", &counts.write), ("all", &all)];
     let rows = rows.map(|(name, times)| row(name, times, took));
     let table: Vec<_> = std::iter::once(head).chain(rows).collect();
@@ -133,6 +173,17 @@ mod tests {
         assert!(lines[2].contains("2.5 ms"), "{text}");
         assert!(lines[3].starts_with("all    4      2        1.5 µs"), "{text}");
         assert!(text.ends_with("cached: 50.0 % of the locks needed no message\n"), "{text}");
+    }
+
+    #[test]
+    fn the_json_has_what_the_table_has() {
+        let mut counts = Counts::new();
+        counts.read.record_n(1500, 3).unwrap();
+        counts.cached = 2;
+        let json = to_json(&counts, Duration::from_secs(2));
+        assert_eq!((&json["read"]["locks"], &json["all"]["p50_ns"]), (&json!(3), &json!(1500)));
+        assert_eq!((&json["write"]["max_ns"], &json["cached"]), (&Json::Null, &json!(2)));
+        assert_eq!(json["all"]["locks_per_second"], json!(1.5));
     }
 
     #[test]

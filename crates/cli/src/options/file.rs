@@ -19,8 +19,12 @@ pub(crate) struct Entry {
 /// Reads the text of the file at `path`.
 pub(crate) fn read(path: &Path, text: &str) -> Result<Vec<Entry>, Bad> {
     let table = DeTable::parse(text).map_err(|bad| {
-        let at = bad.span().map_or(1, |span| line_of(text, span.start));
-        Bad(format!("{}:{at}: {}", path.display(), bad.message()))
+        let span = bad.span().unwrap_or_default();
+        let why = match (bad.message(), text.get(span.clone())) {
+            ("duplicate key", Some(key)) => format!("{key} is there twice: leave one of them"),
+            (why, _) => why.to_owned(),
+        };
+        Bad(format!("{}:{}: {why}", path.display(), line_of(text, span.start)))
     })?;
     let entries = table.get_ref().iter().map(|(key, value)| {
         let line = line_of(text, key.span().start);
@@ -52,6 +56,7 @@ fn text_of(spec: &Spec, value: &DeValue<'_>) -> Result<String, String> {
         (Kind::Switch, _) => Err("takes true or false, without quotes".to_owned()),
         (_, DeValue::String(text)) => Ok(text.clone().into_owned()),
         (_, DeValue::Integer(number)) if number.radix() == 10 => Ok(number.as_str().to_owned()),
+        (Kind::One, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
         (Kind::Many, _) => Err("takes a string, or a list of strings".to_owned()),
         (_, _) => Err(format!("takes a string or a number, as in {:?}", spec.value)),
     }

@@ -81,6 +81,8 @@ const CONFIG: &str = "config";
 fn flag(spec: &Spec) -> Arg {
     let help = format!("{} [default: {}] [env: {}]", spec.help, spec.default, variable(spec.name));
     let arg = Arg::new(spec.name).long(spec.name).value_name(spec.value).help(help);
+    // So that a negative value is complained about, and not taken for a flag.
+    let arg = arg.allow_negative_numbers(true).allow_hyphen_values(spec.value.contains("TIME"));
     match spec.kind {
         Kind::One => arg,
         Kind::Many => arg.action(ArgAction::Append),
@@ -91,6 +93,11 @@ fn flag(spec: &Spec) -> Arg {
 /// The variable of an option.
 fn variable(name: &str) -> String {
     format!("LOCKSPAN_{}", name.to_uppercase().replace('-', "_"))
+}
+
+/// The variables of all options.
+pub(crate) fn variables() -> impl Iterator<Item = String> {
+    TABLE.iter().map(|spec| spec.name).chain([CONFIG]).map(variable)
 }
 
 /// Where a value came from; it begins the sentence that complains about it.

@@ -76,7 +76,8 @@ fn a_switch_is_a_flag_alone_or_a_word() {
 
 #[test]
 fn a_bad_value_is_told_with_its_place() {
-    let text = "\"5x\" is not a duration; write a number and ms, s, m or h, such as 250ms or 10s";
+    let text = "\"5x\" is not a duration; write seconds, or numbers with ms, s, m or h: 5, 250ms, \
+                10s or 1h30m";
     assert_eq!(complaint(&["--max-lease", "5x"], &[], ""), format!("--max-lease: {text}"));
     assert_eq!(
         complaint(&[], &[("LOCKSPAN_MAX_LEASE", "5x")], ""),
@@ -86,6 +87,21 @@ fn a_bad_value_is_told_with_its_place() {
         complaint(&[], &[], "# ours\n\nmax-lease = \"5x\"\n"),
         format!("lockspan.toml:3: max-lease: {text}")
     );
+}
+
+#[test]
+fn a_time_is_written_in_the_same_way_everywhere() {
+    let max = |seconds| Duration::from_secs(seconds);
+    assert_eq!(lease(&["--max-lease", "30"], &[], ""), max(30));
+    assert_eq!(lease(&[], &[("LOCKSPAN_MAX_LEASE", "1h30m")], ""), max(5400));
+    assert_eq!(lease(&[], &[], "max-lease = 30"), max(30));
+    assert_eq!(lease(&[], &[], "max-lease = 30.5"), Duration::from_millis(30_500));
+    let text = "\"-5s\" is negative, which a time can't be; 0 is the least";
+    assert_eq!(complaint(&["--max-lease", "-5s"], &[], ""), format!("--max-lease: {text}"));
+    let said = complaint(&[], &[], "max-lease = -5");
+    assert!(said.starts_with("lockspan.toml:1: max-lease: \"-5\" is negative"), "{said}");
+    let said = complaint(&[], &[], "shards = 1.5");
+    assert!(said.contains("\"1.5\" is not a whole number"), "{said}");
 }
 
 #[test]
@@ -151,6 +167,8 @@ fn a_value_of_the_wrong_kind_is_told_with_its_line() {
 fn a_file_that_is_no_toml_is_told_with_its_line() {
     let text = complaint(&[], &[], "shards = 4\nlog = = 1\n");
     assert!(text.starts_with("lockspan.toml:2: "), "{text}");
+    let text = complaint(&[], &[], "shards = 4\nlog = \"json\"\nshards = 5\n");
+    assert_eq!(text, "lockspan.toml:3: shards is there twice: leave one of them");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
+use lockspan_client::{Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
 
 use rustix::process::Signal;
 use tokio::time::sleep;
@@ -11,6 +11,7 @@ use super::guardian::now;
 use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
+use crate::explain;
 use crate::login;
 use crate::recovery::{self, Recovery};
 use crate::service;
@@ -29,16 +30,38 @@ enum Guard {
     Write(OwnedWriteGuard),
 }
 
+/// The least that the client takes. A server has a least of its own, which its refusal tells.
+const LEAST_ASKED: Duration = Duration::from_millis(10);
+
+/// The least on a Redis, where nobody else has one: a shorter lease would end between two renewals.
+const LEAST_ON_REDIS: Duration = Duration::from_secs(1);
+
+/// Refuses what can't be a lock against others, before anything is connected.
+pub(crate) fn check(args: &RunArgs) -> Result<(), Failure> {
+    let url = &args.service.url;
+    let refused = |text: String| Err(Failure::new(exit::USAGE, text));
+    if url.starts_with("memory:") {
+        return refused(format!(
+            "{url} is inside of one process, so the lock would keep nobody else out. Leave --url \
+             out for this user's own service (local:), or name a server: lockspan://HOST:PORT"
+        ));
+    }
+    if explain::is_redis(url) && args.lease < LEAST_ON_REDIS {
+        let (lease, least) = (Span(args.lease), Span(LEAST_ON_REDIS));
+        return refused(format!("--lease {lease}: on a Redis {least} is the least"));
+    }
+    Ok(())
+}
+
 /// Connects, until a signal to end comes.
 pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Locks, Failure> {
     let url = &args.service.url;
     // Nothing is taken a second time. What is not cached is free for others as soon as it is let
     // go, before the end of the session is durable.
-    let options = login::options().lease(args.lease).name("lockspan run").caching(false);
+    let lease = args.lease.max(LEAST_ASKED);
+    let options = login::options().lease(lease).name("lockspan run").caching(false);
     tokio::select! {
-        locks = options.connect(url) => locks.map_err(|bad| {
-            Failure::new(exit::UNAVAILABLE, format!("can't connect to {}: {bad}", shown_url(url)))
-        }),
+        locks = options.connect(url) => locks.map_err(|why| explain::no_connection(url, &why)),
         signal = signals.next_end() => Err(ended(args, signal)),
     }
 }
@@ -77,10 +100,9 @@ async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
         true => record.read_owned().await.map(Guard::Read),
         false => record.write_owned().await.map(Guard::Write),
     };
-    guard.map_err(|bad: LockError| {
+    guard.map_err(|why| {
         let at = service::name(&args.service.url);
-        let text = format!("{} was not granted at {at}: {bad}", args.record);
-        Failure::new(exit::UNAVAILABLE, text)
+        explain::not_granted(&args.record, &at, args.lease, &why)
     })
 }
 
@@ -143,6 +165,11 @@ impl Held {
             Guard::Read(guard) => guard.is_valid(),
             Guard::Write(guard) => guard.is_valid(),
         }
+    }
+
+    /// Whether an operator has ended the session.
+    pub(crate) fn was_ended_by_operator(&self) -> bool {
+        self.locks.was_ended_by_operator()
     }
 
     /// Ends when the lock is not ours any more.

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use lockspan_client::Locks;
+use lockspan_protocol::Record;
 use tokio::time::sleep;
 
 use crate::args::RunArgs;
@@ -47,6 +48,7 @@ use terminal::Terminal;
 
 /// Runs the command.
 pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
+    lock::check(&args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(system)?;
     let code = runtime.block_on(async {
@@ -215,5 +217,15 @@ fn not_started(args: &RunArgs, bad: &io::Error) -> Failure {
         io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory => exit::SYSTEM,
         _ => exit::NOT_RUNNABLE,
     };
-    Failure::new(code, format!("can't run {}: {bad}", args.command[0].display()))
+    let name = &args.command[0];
+    // Several records and options behind the command are easily tried, so say what is meant.
+    let hint = match code == exit::NOT_FOUND && Record::parse(name.as_bytes()).is_ok() {
+        true => format!(
+            ". One run locks one record; for two: lockspan run {} -- lockspan run {} -- COMMAND",
+            args.record,
+            name.display()
+        ),
+        false => String::new(),
+    };
+    Failure::new(code, format!("can't run {}: {bad}{hint}", name.display()))
 }

@@ -33,7 +33,7 @@ pub(crate) struct Marks {
 impl Marks {
     /// Refuses a lock that an outer run holds, unless both are for reading.
     pub(crate) fn check(args: &RunArgs) -> Result<Self, Failure> {
-        let service = escaped(service_address(&args.service.url).as_bytes());
+        let service = escaped(address(&args.service.url).as_bytes());
         let record = escaped(args.record.as_bytes());
         let mut held = std::env::var(HELD).unwrap_or_default();
         let same = |outer: &Outer<'_>| outer.service == service && outer.record == record;
@@ -115,6 +115,11 @@ fn parent_and_start(process: i32) -> Option<(i32, u128)> {
     // Hundredths of a second, rounded down, on every architecture of Linux that we know.
     let began: u128 = words.get(19)?.parse().ok()?;
     Some((words.get(1)?.parse().ok()?, began * 10_000_000))
+}
+
+/// Where a service is, however its URL is written.
+fn address(url: &str) -> String {
+    lockspan_redis::service_address(url).unwrap_or_else(|| service_address(url))
 }
 
 /// Without spaces, ends of lines and what is not ASCII.

@@ -97,7 +97,10 @@ impl Watch<'_> {
             self.tell(Signal::KILL);
             let was_asked = std::mem::replace(&mut self.asked_to_end, true);
             if !was_asked && self.gate.stage() != Stage::Waits {
-                exit::say("the lock is lost; killing the command");
+                exit::say(match self.held.was_ended_by_operator() {
+                    true => "an operator ended this session; killing the command",
+                    false => "the lock is lost; killing the command",
+                });
             }
             return self.lease;
         }

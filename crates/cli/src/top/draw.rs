@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Clear, Paragraph, Row, Table};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, Wrap};
 
 use super::look::{Counts, Deadlock, Happened};
 use super::screen::{ORDERS, Rates, SESSION_ORDERS, Screen, Tab};
@@ -16,6 +16,7 @@ const BELOW: u16 = 10;
 
 const HELP: &str = "\
 Tab, 1 2 3  records, sessions, who waits for whom
+Enter       details on the whole screen, and back
 /           filter. Records by name: * and ? stand
             for anything. Sessions by id or user.
             Enter takes it, Esc drops it
@@ -24,8 +25,9 @@ s           next order          r    the other way
 p           pause, go on        q    quit
 ?           this; any key closes it";
 
-const KEYS: &str =
-    "Tab records/sessions/waits  / filter  s order  r reverse  p pause  ? help  q quit";
+/// The last line. It fits on a screen of 80 columns.
+pub(super) const KEYS: &str =
+    "Tab view  Enter details  / filter  s order  r reverse  p pause  ? help  q quit";
 
 /// Milliseconds as people say them.
 pub(super) fn age(millis: u64) -> String {
@@ -42,16 +44,17 @@ pub(super) fn age(millis: u64) -> String {
 
 impl Screen {
     pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
-        let below = if self.tab == Tab::Waits { 0 } else { BELOW };
-        let areas = Layout::vertical([
-            Constraint::Length(2),
-            Constraint::Min(3),
-            Constraint::Length(below),
-            Constraint::Length(1),
-        ]);
+        let numbers = self.numbers(frame.area().width);
+        let (list, below) = match (self.tab, self.whole) {
+            (Tab::Waits, _) => (Constraint::Min(3), Constraint::Length(0)),
+            (_, false) => (Constraint::Min(3), Constraint::Length(BELOW)),
+            (_, true) => (Constraint::Length(0), Constraint::Min(3)),
+        };
+        let top = Constraint::Length(u16::try_from(numbers.len()).unwrap_or(3));
+        let areas = Layout::vertical([top, list, below, Constraint::Length(1)]);
         let [top, middle, bottom, last] = areas.areas(frame.area());
         self.page = usize::from(middle.height.saturating_sub(3)).max(1);
-        self.draw_numbers(frame, top);
+        frame.render_widget(Paragraph::new(numbers), top);
         match self.tab {
             Tab::Records => {
                 self.draw_records(frame, middle);
@@ -69,13 +72,14 @@ impl Screen {
         };
         frame.render_widget(Paragraph::new(text), last);
         if self.helps {
-            let area = middle_of(frame.area(), 54, 10);
+            let area = middle_of(frame.area(), 54, 11);
             frame.render_widget(Clear, area);
             frame.render_widget(Paragraph::new(HELP).block(Block::bordered().title("Keys")), area);
         }
     }
 
-    fn draw_numbers(&self, frame: &mut Frame<'_>, area: Rect) {
+    /// The lines at the top: which service, and its numbers, in two lines if one is too short.
+    fn numbers(&self, width: u16) -> Vec<Line<'static>> {
         let Counts { records, sessions, connections, deadlocks, .. } = self.seen.counts;
         let Rates { grants, revokes, releases } = self.rates;
         let mut first = format!("lockspan {}", self.url);
@@ -86,13 +90,21 @@ impl Screen {
         for word in self.paused.then(|| "paused".to_owned()).into_iter().chain(recovers) {
             first.push_str(&format!("  [{word}]"));
         }
-        let second = format!(
+        let now = format!(
             "{records} records  {sessions} sessions  {connections} connections  {deadlocks} \
-             deadlocks  |  per second: {grants:.0} grants  {revokes:.0} revokes  {releases:.0} \
-             releases"
+             deadlocks"
         );
+        let rates =
+            format!("per second: {grants:.0} grants  {revokes:.0} revokes  {releases:.0} releases");
         let bold = Style::new().add_modifier(Modifier::BOLD);
-        frame.render_widget(Paragraph::new(vec![Line::styled(first, bold), second.into()]), area);
+        let mut lines = vec![Line::styled(first, bold)];
+        let both = format!("{now}  |  {rates}");
+        if both.len() <= usize::from(width) {
+            lines.push(both.into());
+        } else {
+            lines.extend([now.into(), rates.into()]);
+        }
+        lines
     }
 
     fn title(&self, what: &str, orders: &[&str]) -> String {
@@ -150,7 +162,7 @@ impl Screen {
             ])
         });
         let widths = [
-            Constraint::Min(20),
+            Constraint::Length(13),
             Constraint::Fill(1),
             Constraint::Length(8),
             Constraint::Length(8),
@@ -170,17 +182,39 @@ impl Screen {
     /// The record that is chosen: who holds it, who waits, what happened.
     fn draw_chosen(&self, frame: &mut Frame<'_>, area: Rect) {
         let chosen = self.chosen();
-        let name = chosen.map_or("nothing is locked", |record| &record.name);
+        // A filter hides what else is locked.
+        let is_filtered = !self.filter().is_empty() && self.seen.counts.records > 0;
+        let none = if is_filtered { "nothing matches the filter" } else { "nothing is locked" };
+        let name = chosen.map_or(none, |record| &record.name);
         let block = Block::bordered().title(format!(" {name} "));
+        if self.whole {
+            let lines = chosen.map(|chosen| self.details(chosen, area)).unwrap_or_default();
+            let text = Paragraph::new(lines).wrap(Wrap { trim: false }).block(block);
+            frame.render_widget(text, area);
+            return;
+        }
         let parts = Layout::horizontal([Constraint::Fill(1); 3]).spacing(1);
         let [left, middle, right] = parts.areas(block.inner(area));
         frame.render_widget(block, area);
         if let Some(Locked { holders, waiters, more_holders, more_waiters, .. }) = chosen {
-            frame.render_widget(Paragraph::new(lines("Held by", holders, *more_holders)), left);
-            let waiting = lines("Waiting", waiters, *more_waiters);
+            let room = usize::from(BELOW) - 3;
+            let held = lines("Held by", holders, *more_holders, room);
+            frame.render_widget(Paragraph::new(held), left);
+            let waiting = lines("Waiting", waiters, *more_waiters, room);
             frame.render_widget(Paragraph::new(waiting), middle);
             frame.render_widget(Paragraph::new(happened(&self.seen.history)), right);
         }
+    }
+
+    /// All about a record, each claim on a line of its own. Holders, waiters and what happened have
+    /// a third of the rows each.
+    fn details(&self, chosen: &Locked, area: Rect) -> Vec<Line<'static>> {
+        let Locked { holders, waiters, more_holders, more_waiters, .. } = chosen;
+        let room = (usize::from(area.height).saturating_sub(5) / 3).max(2) - 1;
+        let mut all = lines("Held by", holders, *more_holders, room);
+        all.extend(lines("Waiting", waiters, *more_waiters, room));
+        all.extend(happened(&self.seen.history));
+        all
     }
 
     /// What the session that is chosen has, among the records that are listed.
@@ -260,10 +294,10 @@ fn brief(claim: &Claim) -> String {
     format!("{}, {}{rest}", claim.mode, age(claim.age_ms))
 }
 
-fn lines(title: &str, claims: &[Claim], more: usize) -> Vec<Line<'static>> {
-    let room = usize::from(BELOW) - 3;
+/// A title, and a line for each claim as long as there are not more than `room`.
+fn lines(title: &str, claims: &[Claim], more: usize, room: usize) -> Vec<Line<'static>> {
     let all = claims.len() + more;
-    let shown = if all > room { room - 1 } else { all };
+    let shown = if all > room { room.saturating_sub(1) } else { all }.min(claims.len());
     let mut lines = vec![Line::from(format!("{title} ({all})"))];
     let one = |claim: &Claim| Line::from(format!(" {} {}", age(claim.age_ms), said(claim)));
     lines.extend(claims.iter().take(shown).map(one));

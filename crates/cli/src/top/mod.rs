@@ -19,6 +19,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::args::TopArgs;
 use crate::exit::{Failure, SYSTEM, UNAVAILABLE, USAGE};
+use crate::explain;
 use crate::resp::Connection;
 use crate::service;
 use look::Looker;
@@ -32,6 +33,9 @@ pub(crate) fn main(args: &TopArgs) -> Result<ExitCode, Failure> {
     if !std::io::stdout().is_terminal() {
         let text = "top needs a terminal; for a file or a pipe there is: lockspan locks";
         return Err(Failure::new(USAGE, text));
+    }
+    if explain::is_redis(&args.service.url) {
+        return Err(explain::not_on_redis("top", &args.service.url));
     }
     let connection = Connection::open(&args.service.url)?.ok_or_else(|| {
         Failure::new(UNAVAILABLE, "no service runs behind local:, so nothing is locked there")

@@ -42,6 +42,8 @@ pub(crate) struct Screen {
     pub(super) writing: Option<String>,
     pub(super) helps: bool,
     pub(super) paused: bool,
+    /// What is chosen has the whole screen, so that nothing of it is cut.
+    pub(super) whole: bool,
     over: bool,
     failure: Option<String>,
     pub(super) place: TableState,
@@ -70,6 +72,7 @@ impl Screen {
             writing: None,
             helps: false,
             paused: false,
+            whole: false,
             over: false,
             failure: None,
             place: TableState::new().with_selected(Some(0)),
@@ -198,7 +201,9 @@ impl Screen {
             return;
         }
         match key.code {
+            KeyCode::Esc if self.whole => self.whole = false,
             KeyCode::Char('q') | KeyCode::Esc => self.over = true,
+            KeyCode::Enter if self.tab != Tab::Waits => self.whole = !self.whole,
             KeyCode::Char('?') => self.helps = true,
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Char('/') if self.tab != Tab::Waits => {
@@ -247,6 +252,7 @@ impl Screen {
 
     fn show(&mut self, tab: Tab) {
         self.tab = tab;
+        self.whole = false;
         self.order = 0;
         self.place.select(Some(0));
     }

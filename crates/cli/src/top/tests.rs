@@ -112,6 +112,44 @@ fn the_screen_shows_rates_records_and_who_is_chosen() {
 }
 
 #[test]
+fn on_80_columns_the_last_line_is_whole_and_so_are_ids_in_the_details() {
+    let mut screen = screen();
+    let (id, token) = ("s0123456789ab", "9223372036854775807");
+    for record in &mut screen.seen.records {
+        record.holders = vec![claim(id, "W", Some(token))];
+        record.waiters = vec![claim("sba9876543210", "R", None)];
+    }
+    screen.seen.history[0].session = id.to_owned();
+    screen.seen.sessions[0].id = id.to_owned();
+    screen.seen.counts =
+        Counts { records: 130, sessions: 160, connections: 170, ..screen.seen.counts };
+    let lines = shown(&mut screen, 80, 24);
+    assert_eq!(lines[23].trim_end(), super::draw::KEYS);
+    assert!(lines[1].contains("170 connections") && lines[2].contains("0 releases"), "{lines:#?}");
+    press(&mut screen, KeyCode::Enter);
+    let whole = shown(&mut screen, 80, 24).join("\n");
+    for part in [&format!("W {id} token {token}"), "R sba9876543210", &format!("granted {id}, W")] {
+        assert!(whole.contains(part), "{part}: {whole}");
+    }
+    press(&mut screen, KeyCode::Esc);
+    assert!(!screen.is_over() && shown(&mut screen, 80, 24)[4].contains("STATE"));
+    press(&mut screen, KeyCode::Char('2'));
+    let sessions = shown(&mut screen, 80, 24).join("\n");
+    assert!(sessions.contains(id) && sessions.contains("ann"), "{sessions}");
+}
+
+#[test]
+fn an_empty_list_is_not_said_to_be_all_there_is() {
+    let mut screen = screen();
+    screen.seen.records.clear();
+    assert!(shown(&mut screen, 80, 24).join("").contains(" nothing is locked "));
+    press(&mut screen, KeyCode::Char('/'));
+    press(&mut screen, KeyCode::Char('x'));
+    press(&mut screen, KeyCode::Enter);
+    assert!(shown(&mut screen, 80, 24).join("").contains(" nothing matches the filter "));
+}
+
+#[test]
 fn records_are_sorted_and_reversed() {
     let mut screen = screen();
     assert_eq!(names(&mut screen), ["order:7", "order:8", "invoice:42"]);

@@ -56,6 +56,12 @@ pub(crate) fn bind(
         let (dir, mode) = (dir.to_owned(), mode.to_string());
         return Err(StartError::SocketReplaceable { dir, mode });
     }
+    SocketAddrUnix::new(path).map_err(|why| failed(why.into()))?;
+    // A start that can't succeed leaves no lock file behind. If there is one, its lock tells which
+    // process listens.
+    if !lock_path(path).exists() {
+        look(path, failed)?;
+    }
     let lock = open_lock(path).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => {}
@@ -65,15 +71,22 @@ pub(crate) fn bind(
         }
         Err(fs::TryLockError::Error(why)) => return Err(failed(why)),
     }
-    check_free(path, failed)?;
+    if look(path, failed)? == Found::Left {
+        tracing::info!("{} was left by a server that is gone; replaced", path.display());
+    }
     let listener = bind_hidden(path, dir, rights).map_err(failed)?;
     Ok((listener, SocketFile { path: path.to_owned(), _lock: lock }))
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
+/// The file beside the socket.
+fn lock_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
-    let name = PathBuf::from(name);
+    name.into()
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let name = lock_path(path);
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
     let file = private::open(&name, &mut options, None);
@@ -120,10 +133,18 @@ fn make_hidden(above: &Path) -> io::Result<PathBuf> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// The path is free, or the socket of a dead server is there.
-fn check_free(path: &Path, failed: impl Fn(io::Error) -> StartError) -> Result<(), StartError> {
+/// What may be at the path of a socket that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    /// The socket of a server that is gone.
+    Left,
+}
+
+/// What is there; an error if it is in use, or is not a socket.
+fn look(path: &Path, failed: impl Fn(io::Error) -> StartError) -> Result<Found, StartError> {
     match fs::symlink_metadata(path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(why) => return Err(failed(why)),
         Ok(there) if !there.file_type().is_socket() => {
             return Err(StartError::NotASocket(path.to_owned()));
@@ -131,10 +152,7 @@ fn check_free(path: &Path, failed: impl Fn(io::Error) -> StartError) -> Result<(
         Ok(_) => {}
     }
     match try_connect(path) {
-        Err(Errno::CONNREFUSED) => {
-            tracing::info!("{} was left by a server that is gone; replaced", path.display());
-            Ok(())
-        }
+        Err(Errno::CONNREFUSED) => Ok(Found::Left),
         // Somebody listens, and perhaps too many are waiting for an answer already.
         Ok(()) | Err(Errno::AGAIN) => {
             Err(StartError::SocketInUse { path: path.to_owned(), holder: None })
@@ -255,6 +273,25 @@ mod tests {
         let bound = receive.recv_timeout(Duration::from_secs(20)).expect("it does not wait");
         let why = bound.expect_err("it is in use");
         assert!(matches!(why, StartError::SocketInUse { holder: None, .. }), "{why}");
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_leaves_no_file_behind() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("file");
+        fs::write(&file, "kept").expect("written");
+        let why = bind(&file, SocketRights::default()).expect_err("it is no socket");
+        assert!(matches!(why, StartError::NotASocket(_)), "{why}");
+        let taken = dir.path().join("taken");
+        let _listener = UnixListener::bind(&taken).expect("it is free");
+        let why = bind(&taken, SocketRights::default()).expect_err("another program listens");
+        assert!(matches!(why, StartError::SocketInUse { holder: None, .. }), "{why}");
+        let long = dir.path().join("l".repeat(108));
+        let why = bind(&long, SocketRights::default()).expect_err("it is too long").to_string();
+        assert!(why.contains("and 107 is the most"), "{why}");
+        let why = bind(&dir.path().join("none/s"), SocketRights::default()).expect_err("no place");
+        assert!(why.to_string().contains("there is no directory"), "{why}");
+        assert_eq!(names(dir.path()), ["file", "taken"]);
     }
 
     #[tokio::test]

@@ -21,6 +21,9 @@ impl Service {
     ) -> Result<Duration, SessionRefusal> {
         self.with_desk(work, |desk, now| {
             desk.registry.retire(session, &mut desk.out)?;
+            if let Some(seat) = desk.seats.get(&session) {
+                seat.end_by_operator();
+            }
             let end = desk.registry.lease_end(session).unwrap_or(now);
             Ok(end.since(now))
         })

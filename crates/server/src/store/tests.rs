@@ -182,6 +182,7 @@ fn a_directory_that_can_not_be_used_is_told() {
     fs::write(&file, "").expect("written");
     let why = open(&file, NETWORK).expect_err("it is no directory");
     assert!(matches!(why, StartError::Data { .. }), "{why}");
+    assert!(why.to_string().contains("file is not a directory"), "{why}");
 }
 
 #[test]

@@ -84,9 +84,15 @@ pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let bad = |at: usize, why: String| BadUsers { path: None, line: Some(line(at)), why };
     let table = DeTable::parse(text).map_err(|why| {
-        let at = why.span().map_or(0, |span| span.start);
-        // The line itself may be a secret.
-        bad(at, why.message().to_owned())
+        let span = why.span().unwrap_or_default();
+        // Of what is in the file, only a key is shown: a value may be a secret.
+        let said = match (why.message(), text.get(span.clone())) {
+            ("duplicate key", Some(key)) if is_key(key) => {
+                format!("{key} is there twice in one section: leave one of them")
+            }
+            (said, _) => said.to_owned(),
+        };
+        bad(span.start, said)
     })?;
     let mut all = Vec::new();
     for (key, value) in table.get_ref() {
@@ -116,6 +122,13 @@ pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {
         line: None,
         why: "there is no user in it; one is [users.NAME] with a password".to_owned(),
     })
+}
+
+/// Whether this is a key as it stands in the file: letters, digits and dashes, perhaps in quotes.
+fn is_key(text: &str) -> bool {
+    let bare = text.trim_matches('"');
+    !bare.is_empty()
+        && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }
 
 fn check_name(name: &str) -> Result<(), String> {

@@ -364,3 +364,14 @@ fn service_f109_a_file_of_users_that_others_may_change_is_refused() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("ours");
     assert!(Users::load(&link).is_ok());
 }
+
+#[test]
+fn a_key_that_is_there_twice_is_named() {
+    let hash = hash_password(b"a").expect("hashed");
+    let text = format!("[users.a]\npassword = \"{hash}\"\nread = []\nread = [\"x\"]\n");
+    let why = Users::parse(&text).expect_err("twice").to_string();
+    assert_eq!(why, "4: read is there twice in one section: leave one of them");
+    let text = format!("[users.a]\npassword = \"{hash}\"\n[users.a]\nread = []\n");
+    let why = Users::parse(&text).expect_err("twice").to_string();
+    assert!(why.starts_with("3: a is there twice") && !why.contains("argon"), "{why}");
+}

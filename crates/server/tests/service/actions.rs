@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockspan_protocol::{Mode, ToNode};
 use lockspan_server::{AuditGate, Config, Data, Server};
+use lockspan_wire::Event;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -299,7 +300,7 @@ async fn a_session_that_is_ended_keeps_its_records_until_its_lease_is_over() {
     let left = answer.json()["left"].as_u64().expect("a time");
     assert!(left > 0 && left <= 2000, "{left}");
     // It is told at once, and stops before anybody else has the record.
-    assert_eq!(node.heard().await, ToNode::NoSession);
+    assert_eq!(node.event().await, (session, Event::EndedByOperator));
     // Its renewal is not answered, and extends nothing.
     let keep = lockspan_protocol::ToServer::KeepAlive { number: 1 };
     node.tell(session, &keep).await;

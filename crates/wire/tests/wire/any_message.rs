@@ -204,6 +204,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
         8 => to_node().prop_map(Event::Node),
         2 => session_refusal().prop_map(Event::NotOpened),
         1 => (record(), seq()).prop_map(|(record, seq)| Event::Released { record, seq }),
+        1 => Just(Event::EndedByOperator),
         1 => Just(Event::Stopping),
     ]
 }

@@ -149,12 +149,20 @@ impl Seat {
         self.lock().listeners.tell(self.id, event, |_| false, &mut work.dirty);
     }
 
+    /// An operator ends the session: [`Self::say_over`] says so.
+    pub(in crate::service) fn end_by_operator(&self) {
+        self.lock().by_operator = true;
+    }
+
     /// Whoever listens hears that the session is over, once. To be called before the tables hear of
     /// its end: nobody is granted what it had before its listeners are told.
     pub(in crate::service) fn say_over(&self, work: &mut Work) {
         let mut inner = self.lock();
         if !std::mem::replace(&mut inner.told_over, true) {
-            let event = Event::Node(ToNode::NoSession);
+            let event = match inner.by_operator {
+                true => Event::EndedByOperator,
+                false => Event::Node(ToNode::NoSession),
+            };
             let closed_by = inner.closed_by;
             let is_closer = |id| Some(id) == closed_by;
             work.dirty.first(|dirty| inner.listeners.tell(self.id, &event, is_closer, dirty));

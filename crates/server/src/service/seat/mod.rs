@@ -84,6 +84,8 @@ struct Inner {
     closed: bool,
     /// The connection that closed it: it need not be told.
     closed_by: Option<u64>,
+    /// An operator has ended it.
+    by_operator: bool,
     /// Everybody else who listens has been told that it is over.
     told_over: bool,
     /// What `LS.REASSERT` has told.
