@@ -19,6 +19,7 @@ Options:
   --seconds S     length of one sample (contended 0.3, starvation 1)
   --record NAME   write the result folder results/<date>-NAME beside this program's source
   --out DIR       write the result folder DIR
+  --redraw DIR    draw the plots of the result folder DIR anew, from its rows; measure nothing
   --smoke         every comparison once and very short; its numbers mean nothing
   --list          print the names of the locks
   --help          print this
@@ -33,6 +34,7 @@ pub(crate) struct Args {
     pub(crate) locks: Vec<String>,
     pub(crate) out: Option<PathBuf>,
     pub(crate) record: Option<String>,
+    pub(crate) redraw: Option<PathBuf>,
     filter: Vec<String>,
     rounds: Option<u32>,
     seconds: Option<f64>,
@@ -50,6 +52,7 @@ impl Args {
                 "--locks" => args.locks = list(&value()?),
                 "--filter" => args.filter = list(&value()?),
                 "--out" => args.out = Some(value()?.into()),
+                "--redraw" => args.redraw = Some(value()?.into()),
                 "--record" => args.record = Some(value()?),
                 "--rounds" => args.rounds = Some(number(&word, &value()?)?),
                 "--seconds" => args.seconds = Some(number(&word, &value()?)?),

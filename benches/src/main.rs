@@ -40,6 +40,9 @@ fn run() -> Result<(), String> {
         print!("{}", args::HELP);
         return Ok(());
     }
+    if let Some(folder) = &args.redraw {
+        return report::redraw(folder);
+    }
     let locks = registry::choose(&args.locks)?;
     if args.list {
         locks.iter().for_each(|lock| println!("{}", lock.name));

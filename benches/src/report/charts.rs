@@ -1,6 +1,7 @@
 //! The plots of a run: what is drawn; `svg` knows how.
 
 use crate::report::results::Results;
+use crate::report::scatter::{Axis, Scatter, Series};
 use crate::report::svg::{Chart, Group, Panel, Scale};
 use crate::report::tables::PARKING_LOTS;
 use crate::{contended, starvation};
@@ -8,6 +9,9 @@ use crate::{contended, starvation};
 /// The locks drawn, for more could not be told apart.
 const DRAWN: [&str; 6] =
     ["lockspan", "lockspan-strict", "parking_lot-0.12", "parking_lot-0.13", "std::RwLock", "tokio"];
+
+/// The cells of the plot of both.
+const PRICED: [(usize, u32); 4] = [(64, 1), (64, 10), (64, 50), (64, 100)];
 
 /// The file name and text of every plot that the run has data for.
 pub(crate) fn charts(results: &Results) -> Vec<(&'static str, String)> {
@@ -17,7 +21,8 @@ pub(crate) fn charts(results: &Results) -> Vec<(&'static str, String)> {
         ("fairness.svg", fairness(results)),
     ];
     let drawn = charts.into_iter().filter(|(_, chart)| !chart.panels.is_empty());
-    drawn.map(|(name, chart)| (name, chart.render())).collect()
+    let drawn = drawn.map(|(name, chart)| (name, chart.render()));
+    drawn.chain(price(results).map(|plot| ("price.svg", plot.render()))).collect()
 }
 
 fn throughput(results: &Results) -> Chart {
@@ -80,6 +85,43 @@ fn fairness(results: &Results) -> Chart {
         line: None,
         panels,
     }
+}
+
+/// What a short wait costs: throughput to the right, the longest wait upwards.
+fn price(results: &Results) -> Option<Scatter> {
+    let of = |(colour, name): (usize, &'static str)| {
+        let points = PRICED.into_iter().filter_map(|(threads, writes)| {
+            let cell = contended::cell(threads, writes);
+            let median = |metric| results.median(contended::FAMILY, &cell, name, metric);
+            let what = format!("{threads} threads, {writes} % writes");
+            Some((what, median("ops_per_s")?, median("longest_ns")?))
+        });
+        Series { name, colour, points: points.collect() }
+    };
+    let series: Vec<_> = DRAWN.into_iter().enumerate().map(of).collect();
+    let series: Vec<_> = series.into_iter().filter(|series| !series.points.is_empty()).collect();
+    let plot = Scatter {
+        title: "Throughput and longest wait",
+        note: "64 threads with 1, 10, 50 and 100 % writes; right and low is good",
+        x: Axis {
+            title: "acquisitions in a second",
+            ends: (3e4, 4e7),
+            mark: |value| match value {
+                1e6.. => format!("{} M", value / 1e6),
+                _ => format!("{} k", value / 1e3),
+            },
+        },
+        y: Axis {
+            title: "longest wait",
+            ends: (1e6, 1e9),
+            mark: |value| match value {
+                1e9.. => format!("{} s", value / 1e9),
+                _ => format!("{} ms", value / 1e6),
+            },
+        },
+        series,
+    };
+    (!plot.series.is_empty()).then_some(plot)
 }
 
 /// The drawn locks; one that the run lacks keeps its place, and so its colour, but has no name.

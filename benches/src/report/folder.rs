@@ -31,10 +31,17 @@ pub(crate) fn write(path: &Path, results: &Results, load_before: &str) -> Result
     put("machine.txt", machine::describe(load_before))?;
     put("raw.csv", results.csv())?;
     put("summary.md", summary::summary(results))?;
-    for (name, svg) in charts::charts(results) {
-        put(name, svg)?;
-    }
+    draw(path, results)?;
     println!("written to {}", path.display());
+    Ok(())
+}
+
+/// Writes the plots.
+pub(super) fn draw(path: &Path, results: &Results) -> Result<(), String> {
+    for (name, svg) in charts::charts(results) {
+        let file = path.join(name);
+        fs::write(&file, svg).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
     Ok(())
 }
 

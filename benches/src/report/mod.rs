@@ -3,14 +3,25 @@
 mod charts;
 mod folder;
 pub(crate) mod results;
+mod scatter;
 mod summary;
 mod svg;
 pub(crate) mod tables;
 mod targets;
 
+use std::fs;
+use std::path::Path;
+
 use crate::args::Args;
 use crate::{memory, uncontended};
 use results::Results;
+
+/// Draws the plots of a result folder anew, from its rows.
+pub(crate) fn redraw(folder: &Path) -> Result<(), String> {
+    let file = folder.join("raw.csv");
+    let csv = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    folder::draw(folder, &Results::from_csv(&csv)?)
+}
 
 /// Prints what the comparisons have not printed yet, and writes the result folder if asked.
 pub(crate) fn finish(args: &Args, results: &Results, load_before: &str) -> Result<(), String> {

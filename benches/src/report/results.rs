@@ -86,6 +86,29 @@ impl Results {
         values.filter(|value| !value.is_nan()).collect()
     }
 
+    /// The rows of [`Results::csv`]. The names in them are kept for good: a program reads one file.
+    pub(crate) fn from_csv(csv: &str) -> Result<Self, String> {
+        let mut lines = csv.lines();
+        let leak = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
+        let names: Vec<_> = lines.next().unwrap_or_default().split(',').skip(4).map(leak).collect();
+        let mut results = Self::default();
+        for (number, line) in (2..).zip(lines) {
+            let wrong = || format!("line {number} of the rows makes no sense: {line}");
+            let cells: Vec<_> = line.split(',').collect();
+            let [family, cell, lock, round, values @ ..] = &cells[..] else { return Err(wrong()) };
+            let metrics = names.iter().zip(values).filter(|(_, value)| !value.is_empty());
+            let metrics = metrics.map(|(name, value)| value.parse().map(|value| (*name, value)));
+            results.push(Row {
+                family: leak(family),
+                cell: (*cell).to_owned(),
+                lock: leak(lock),
+                round: round.parse().map_err(|_| wrong())?,
+                metrics: metrics.collect::<Result<_, _>>().map_err(|_| wrong())?,
+            });
+        }
+        Ok(results)
+    }
+
     /// The rows as comma-separated values; a column for each metric that any row has.
     pub(crate) fn csv(&self) -> String {
         let names = self.rows.iter().flat_map(|row| row.metrics.iter().map(|metric| metric.0));
@@ -160,5 +183,7 @@ mod tests {
         }
         let expected = "family,cell,lock,round,x,y\nf,c,a,1,1.0000,\nf,c,b,1,,0.12346\n";
         assert_eq!(results.csv(), expected);
+        assert_eq!(Results::from_csv(expected).unwrap().csv(), expected);
+        assert!(Results::from_csv("family,cell,lock,round,x\nf,c,a,one,1\n").is_err());
     }
 }

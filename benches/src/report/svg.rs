@@ -13,9 +13,10 @@ const PANEL_GAP: f64 = 58.0;
 const GROUP_GAP: f64 = 18.0;
 
 /// A colour for each place in the legend: mid tones, distinct also without colour vision.
-const COLOURS: [&str; 6] = ["#2f81f7", "#12a594", "#e5852b", "#b35a1f", "#8b949e", "#a371f7"];
+pub(super) const COLOURS: [&str; 6] =
+    ["#2f81f7", "#12a594", "#e5852b", "#b35a1f", "#8b949e", "#a371f7"];
 
-const STYLE: &str = "\
+pub(super) const STYLE: &str = "\
 text { font: 12px system-ui, sans-serif; fill: #3b424a }
 .title { font-size: 16px; font-weight: 600 }
 .quiet { fill: #656d76 }
@@ -190,7 +191,7 @@ fn line(svg: &mut String, class: &str, y: f64) {
     );
 }
 
-fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &str) {
+pub(super) fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &str) {
     let _ = writeln!(
         svg,
         "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\" text-anchor=\"{anchor}\">{}</text>",
@@ -198,7 +199,7 @@ fn text(svg: &mut String, x: f64, y: f64, class: &str, anchor: &str, content: &s
     );
 }
 
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
