@@ -37,7 +37,10 @@ fn public() -> tempfile::TempDir {
 /// The binary as another user, perhaps of a group.
 fn of(user: &str, group: Option<&str>, binary: &Path) -> Command {
     let mut rights = vec!["--reuid", user, "--regid", user];
-    rights.extend(group.map_or(vec!["--clear-groups"], |group| vec!["--groups", group]));
+    match group {
+        Some(group) => rights.extend(["--groups", group]),
+        None => rights.push("--clear-groups"),
+    }
     by_setpriv(&rights, binary)
 }
 

@@ -14,11 +14,11 @@ use crate::world::{cli, emptied, node, record, soon, until};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_loads_its_data_is_busy_and_waited_for() {
     let redis = Redis::start(&[]).await;
-    let fill = "for key = 1, 300 do redis.call('SET', key, string.rep('x', 4096)) end";
+    let fill = "for key = 1, 2000 do redis.call('SET', key, string.rep('x', 4096)) end";
     cli(&redis, &["EVAL", fill, "0"]);
     assert_eq!(cli(&redis, &["SAVE"]), "OK");
     let (port, folder) = (redis.port, redis.stop());
-    // So many microseconds for each key.
+    // So many microseconds for each key: a minute in all, unless it is told to make haste.
     let slowly = ["--key-load-delay", "30000", "--rdbcompression", "no"];
     let events = ["--loading-process-events-interval-bytes", "1024"];
     let redis = Redis::start_in(folder, port, &[&slowly[..], &events].concat()).await;
@@ -28,7 +28,9 @@ async fn a_redis_that_loads_its_data_is_busy_and_waited_for() {
     assert_eq!(why.kind, TroubleKind::Busy, "{why}");
     assert!(why.said.contains("loading its data") && why.said.contains("LOADING"), "{why}");
     let patient = node(&redis, Options::new().patience(Duration::from_secs(60))).await;
-    drop(soon(record(&patient).write_owned()).await.unwrap());
+    let waits = tokio::spawn(record(&patient).write_owned());
+    assert_eq!(cli(&redis, &["CONFIG", "SET", "key-load-delay", "0"]), "OK");
+    drop(soon(waits).await.unwrap().unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
