@@ -44,6 +44,9 @@ fn a_thread_keeps_its_part_and_iteration_takes_it() {
             }
             assert_eq!(words.parts().filter(|part| part.is_owned()).count(), 1);
             assert_eq!(sum(words), 101);
+            let again = words.with(|ticket| ticket.check().map(|()| ticket.owner()));
+            assert_eq!(again, owner, "a thread that iterates keeps what it owned before");
+            thread::scope(|scope| scope.spawn(|| assert_eq!(sum(words), 101)).join().unwrap());
             assert!(!words.parts().any(|part| part.is_owned()), "iteration leaves them to nobody");
             let next = words.with(|ticket| ticket.add(|word| word, 1).map(|()| ticket.owner()));
             assert_ne!(next, owner);
@@ -126,6 +129,81 @@ fn an_owner_on_another_processor_keeps_its_part_and_the_limit_holds() {
         drop(ends);
     });
     assert_eq!(sum(&words), LIMIT as u64 + 1);
+}
+
+/// A thread that `with` finds on one processor and that stores on another one has no use for the
+/// first one's part. If it kept that, each thread there would need a spare part from then on.
+#[test]
+fn a_thread_that_is_moved_away_leaves_the_part_to_the_next_thread_on_its_processor() {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    if backend().backend().name() != "rseq" || cpus < 2 {
+        println!("threads have processors with rseq alone");
+        return;
+    }
+    // Moved with a part that it has just acquired, with one that it had before, and with one that
+    // it had before it went through all parts.
+    for (had_it_before, iterates) in [(false, false), (true, false), (true, true)] {
+        let words: PerCpu<Word> = PerCpu::default();
+        let (moved, has_moved) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let words = &words;
+            scope.spawn(move || {
+                pin(0, 0);
+                if had_it_before {
+                    words.with(|ticket| ticket.check()).unwrap();
+                }
+                let add_elsewhere = |ticket: &Ticket<'_, Word>| {
+                    pin(0, 1);
+                    ticket.add(|word| word, 1)
+                };
+                if iterates {
+                    words.for_each(add_elsewhere).unwrap();
+                } else {
+                    words.with(add_elsewhere).unwrap();
+                }
+                moved.send(()).unwrap();
+                let _ = ended.recv();
+            });
+            has_moved.recv().unwrap();
+            assert!(!words.parts().any(|part| part.is_owned()));
+            let next = scope.spawn(move || {
+                pin(0, 0);
+                words.with(|ticket| ticket.add(|word| word, 1)).unwrap();
+            });
+            next.join().unwrap();
+            assert_eq!(words.parts().count(), words.cpus(), "no spare part was needed");
+            drop(end);
+        });
+        let expected = if iterates { words.cpus() as u64 + 1 } else { 2 };
+        assert_eq!(sum(&words), expected);
+    }
+}
+
+/// The inner iteration visits the part that the outer call owns. If it left that to nobody, the
+/// outer call would begin anew for ever.
+#[test]
+fn iteration_inside_iteration_and_inside_with_ends() {
+    let words: PerCpu<Word> = PerCpu::default();
+    let mut tries = 0;
+    let mut count = || {
+        tries += 1;
+        assert!(tries < 100, "the same call begins anew again and again");
+    };
+    let sums = words.for_each(|ticket| {
+        count();
+        let inner = sum(&words);
+        ticket.add(|word| word, 1).map(|()| inner)
+    });
+    assert_eq!(sums.unwrap(), (0..words.cpus() as u64).collect::<Vec<_>>());
+    let all = words.cpus() as u64;
+    let add_all = |ticket: &Ticket<'_, Word>| {
+        count();
+        let inner = sum(&words);
+        ticket.add(|word| word, inner)
+    };
+    words.with(add_all).unwrap();
+    assert_eq!(sum(&words), 2 * all);
 }
 
 #[test]
