@@ -4,6 +4,9 @@
 
 mod hostile;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -204,6 +207,60 @@ fn iteration_inside_iteration_and_inside_with_ends() {
     };
     words.with(add_all).unwrap();
     assert_eq!(sum(&words), 2 * all);
+}
+
+/// Has no memory for parts, which are aligned to two cache lines, while a thread says so.
+struct Meagre;
+
+thread_local! {
+    static NO_PARTS: Cell<bool> = const { Cell::new(false) };
+}
+
+// SAFETY: the system's allocator does the work, or null says that there is no memory.
+unsafe impl GlobalAlloc for Meagre {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() == 128 && NO_PARTS.get() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(at, layout) };
+    }
+}
+
+#[global_allocator]
+static MEAGRE: Meagre = Meagre;
+
+#[test]
+fn a_part_without_memory_is_none_at_first_and_not_needed_later() {
+    let words: PerCpu<Word> = PerCpu::default();
+    let (owned, is_owned) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let words = &words;
+        scope.spawn(move || {
+            let tickets: Vec<_> =
+                words.parts().map(|part| part.acquire(Steal::Force).unwrap()).collect();
+            owned.send(()).unwrap();
+            let _ = ended.recv();
+            drop(tickets);
+        });
+        is_owned.recv().unwrap();
+        NO_PARTS.set(true);
+        assert!(PerCpu::try_with_limit(1, || Some(Word::default())).is_none());
+        // From each processor, so from one at least where the owner is not.
+        for cpu in 0..words.cpus() {
+            pin(0, cpu);
+            assert_eq!(words.with(|ticket| ticket.add(|word| word, 1)), Ok(()));
+        }
+        NO_PARTS.set(false);
+        drop(end);
+    });
+    assert_eq!((words.parts().count(), sum(&words)), (words.cpus(), words.cpus() as u64));
 }
 
 #[test]
