@@ -42,8 +42,11 @@
  *    lockspan_rlock_release once, by that thread, whether it still owns the lock
  *    or not, and not used afterwards: the call frees it. A thread that ends
  *    with tickets leaves their memory behind, and their locks cannot be freed.
- *    A thread that locks what it owns already gets the same ticket, which is
- *    still released once.
+ *  - A thread that locks what it owns already gets the same ticket, and
+ *    releases it once for each lockspan_rlock_lock that gave it. The first of
+ *    these releases gives the lock up, and then the ticket does not own it any
+ *    more (ECANCELED); the last one frees the ticket. A thread that locks
+ *    before each batch of stores needs no second ticket: lockspan_rlock_relock.
  *  - lockspan_rlock_free: all tickets of the lock were released, and no call on
  *    it still runs.
  *  - No function is a cancellation point (pthread_cancel).
@@ -54,9 +57,10 @@
  *    the kernel may still look at its code.
  *
  * Misuse that can be seen is never passed over in silence: where there is no
- * code for it above, a null descriptor or ticket, or the free of a lock that has
- * tickets or is a processor's part, it prints one line to standard error and aborts. Any other invalid
- * pointer is undefined behaviour.
+ * code for it above, a null descriptor or ticket, the free of a lock that has
+ * tickets or is a processor's part, or the part after a lock that is no part, it
+ * prints one line to standard error and aborts. Any other invalid pointer is
+ * undefined behaviour.
  */
 #ifndef LOCKSPAN_RLOCK_H
 #define LOCKSPAN_RLOCK_H
@@ -92,7 +96,8 @@ void lockspan_rlock_free(lockspan_rlock_t *lock);
 
 /* Becomes the owner and puts the ticket into *ticket. When this returns 0, no
    other acquisition of this lock stores any more. If this thread owns the lock
-   already, it gets the same ticket again, whatever the policy. */
+   already, it gets the same ticket again, whatever the policy, and has to release
+   it once more. A new ticket has no limit (lockspan_rlock_limit). */
 int lockspan_rlock_lock(lockspan_rlock_t *lock, int policy,
                         lockspan_rlock_ticket_t **ticket);
 /* Takes the lock from its owner and leaves it to nobody. */
@@ -116,12 +121,14 @@ int lockspan_rlock_store_64(lockspan_rlock_ticket_t *ticket, size_t word,
 /* Stores to any address that is aligned to 8 bytes, if the ticket owns its
    lock. Meanwhile other threads touch the 8 bytes there by atomic loads and
    stores, or through tickets of the same lock; a thread that owns the lock may
-   load them as it likes. An address that cannot be written is a fault (SIGSEGV,
-   SIGBUS) as with any store. A handler makes it writable and returns, and then
-   the store is made if the lock is still owned, or it ends the process; it must
-   not jump out of the call (siglongjmp). A thread that takes the lock while
-   the handler runs waits for it with the backends membarrier and plain, and
-   prevents the store with rseq. */
+   use ordinary loads and stores as long as no other thread acquires it. The
+   address stays one that can be written even if the lock is taken away before
+   or during the call: it must not be unmapped for that reason. An address that
+   cannot be written is a fault (SIGSEGV, SIGBUS) as with any store. A handler
+   makes it writable and returns, and then the store is made if the lock is still
+   owned, or it ends the process; it must not jump out of the call (siglongjmp).
+   A thread that takes the lock while the handler runs waits for it with the
+   backends membarrier and plain, and prevents the store with rseq. */
 int lockspan_rlock_store_at_64(lockspan_rlock_ticket_t *ticket, uint64_t *at,
                                uint64_t value);
 /* Adds to a word, wrapping around. */
@@ -142,16 +149,20 @@ int lockspan_rlock_compare_and_store_64(lockspan_rlock_ticket_t *ticket,
 int lockspan_rlock_relock(lockspan_rlock_ticket_t *ticket, int policy);
 /* From now on the ticket releases its lock after this many successful stores
    (store, store_at, add, compare_and_store), and has to be locked again. The
-   count begins anew with each such lock. 0, the default, is no limit. */
+   count begins anew with each such lock. 0, the default, is no limit. The limit
+   is the ticket's: lockspan_rlock_relock and lockspan_rlock_percpu_lock keep it;
+   lockspan_rlock_lock, once the lock is released, gives another ticket, which has
+   none. */
 int lockspan_rlock_limit(lockspan_rlock_ticket_t *ticket, uint64_t stores);
 /* Puts the acquisition that the ticket stands for into *owner. */
 int lockspan_rlock_ticket_owner(lockspan_rlock_ticket_t *ticket,
                                 lockspan_rlock_owner_t *owner);
-/* Leaves the lock to nobody and frees the ticket. ECANCELED if the lock was
+/* Leaves the lock to nobody and frees the ticket, or counts one release of a
+   ticket that this thread has got several times. ECANCELED if the lock was
    somebody else's or nobody's already: the ticket is freed all the same. */
 int lockspan_rlock_release(lockspan_rlock_ticket_t *ticket);
 /* Releases everything that this thread owns, at once: its tickets are good for
-   lockspan_rlock_release only. */
+   lockspan_rlock_relock and lockspan_rlock_release only. */
 void lockspan_rlock_release_all(void);
 
 /*
@@ -160,7 +171,9 @@ void lockspan_rlock_release_all(void);
  * Each processor has a lock with words, a part, and spare parts. A thread owns
  * its processor's part until another thread takes it: the next one on the same
  * processor does so at once, even if the owner was preempted, and so does a
- * thread that goes through all parts, from any processor.
+ * thread that goes through all parts, from any processor. With the backend
+ * membarrier the next one takes a spare part instead, even if the owner was
+ * preempted.
  *
  *     lockspan_rlock_ticket_t *ticket = NULL;
  *     for (;;) {                                        each batch of a thread
@@ -169,12 +182,16 @@ void lockspan_rlock_release_all(void);
  *     }
  *     lockspan_rlock_release(ticket);
  *
- *     lockspan_rlock_t *part;                           any thread, for the sum
- *     for (size_t n = 0; (part = lockspan_rlock_percpu_part(percpu, n)); n++) {
+ *     lockspan_rlock_t *part = NULL;                    any thread, for the sum
+ *     while ((part = lockspan_rlock_percpu_next(percpu, part))) {
  *         lockspan_rlock_lock(part, LOCKSPAN_RLOCK_FORCE, &each);
  *         lockspan_rlock_load_64(each, 0, &value);      or ECANCELED: lock again
  *         lockspan_rlock_release(each);
  *     }
+ *
+ * A thread that sums up its own part as well gives it up with that release: its
+ * next store is ECANCELED, and it locks again. So a sum stands between two
+ * batches, not inside one that is tried until it succeeds.
  *
  * Words that were loaded from one part belong together if the last of these
  * calls has returned 0. There is no moment at which all parts are looked at.
@@ -188,15 +205,21 @@ lockspan_rlock_percpu_t *lockspan_rlock_percpu_new(size_t words);
 void lockspan_rlock_percpu_free(lockspan_rlock_percpu_t *percpu);
 /* Becomes the owner of a part of this processor, and puts the ticket into
    *ticket, which is NULL before, or a ticket from this call. If that one owns the
-   part, it stays; else it is released and freed. Takes a spare part if the owner
-   has stored to the first one on another processor; at most 8 parts of a
-   processor are made, then the first one is taken by force. Never EBUSY. */
+   part, it stays; else it is released, and the new one has its limit. Either way
+   *ticket is released once in the end. Takes a spare part if the first one cannot
+   be taken without an interrupt: its owner has acquired or stored on another
+   processor since, or is acquiring it at this moment; with the backend
+   membarrier, if another thread owns it. At most 8 parts of a processor are made;
+   then, or if there is no memory for a spare one, the first one is taken by
+   force. Never EBUSY. */
 int lockspan_rlock_percpu_lock(lockspan_rlock_percpu_t *percpu,
                                lockspan_rlock_ticket_t **ticket);
-/* The part with this number, from 0 on, spare ones as well; NULL if there are
-   not so many. It is freed with the whole. */
-lockspan_rlock_t *lockspan_rlock_percpu_part(lockspan_rlock_percpu_t *percpu,
-                                             size_t number);
+/* The part after this one, spare ones as well; the first one for NULL, and NULL
+   after the last one. A walk to the end meets each part once that was there when
+   it began, and perhaps some that were made meanwhile. A part is freed with the
+   whole. */
+lockspan_rlock_t *lockspan_rlock_percpu_next(lockspan_rlock_percpu_t *percpu,
+                                             const lockspan_rlock_t *part);
 
 /* What this process uses, and why: "rseq: glibc has registered ...". */
 const char *lockspan_rlock_backend(void);

@@ -129,6 +129,16 @@ fn every_function_of_the_revocable_locks_keeps_its_word_with_every_backend() {
 }
 
 #[test]
+fn a_ticket_that_was_got_twice_is_released_twice_and_a_walk_meets_each_part_once() {
+    for backend in ["rseq", "membarrier", "plain"] {
+        // glibc fills what is freed, so that a ticket there is nobody's any more.
+        let mut program = linked("rlock_again.c");
+        program.env("LOCKSPAN_REVOCABLE_BACKEND", backend).env("MALLOC_PERTURB_", "165");
+        run_well(&mut program);
+    }
+}
+
+#[test]
 fn fair_s15_no_call_acts_on_a_cancellation_of_its_thread() {
     let program = linked("cancel.c");
     for part in ["fair", "progressive"] {
@@ -194,12 +204,18 @@ fn misuse_of_a_revocable_lock_is_one_line_and_an_abort() {
         ends_with(&program, &["null", &name], &format!("{name}: the ticket is null"));
     }
     let of_locks = ["free", "lock", "cancel", "owner", "owner_cancel", "peek_64"];
-    let of_percpu = ["percpu_free", "percpu_lock", "percpu_part"];
+    let of_percpu = ["percpu_free", "percpu_lock", "percpu_next"];
     for name in of_locks.iter().chain(&of_percpu) {
         let name = format!("lockspan_rlock_{name}");
         ends_with(&program, &["null", &name], &format!("{name}: the descriptor is null"));
     }
     ends_with(&program, &["free_with_ticket"], "lockspan_rlock_free: the lock has tickets");
+    ends_with(&program, &["free_with_one_of_two"], "lockspan_rlock_free: the lock has tickets");
+    ends_with(
+        &program,
+        &["next_of_another"],
+        "lockspan_rlock_percpu_next: the lock is not a part of it",
+    );
     ends_with(&program, &["free_part"], "lockspan_rlock_free: the lock is a processor's part");
     ends_with(
         &program,

@@ -4,6 +4,9 @@
 
 mod hostile;
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -44,6 +47,9 @@ fn a_thread_keeps_its_part_and_iteration_takes_it() {
             }
             assert_eq!(words.parts().filter(|part| part.is_owned()).count(), 1);
             assert_eq!(sum(words), 101);
+            let again = words.with(|ticket| ticket.check().map(|()| ticket.owner()));
+            assert_eq!(again, owner, "a thread that iterates keeps what it owned before");
+            thread::scope(|scope| scope.spawn(|| assert_eq!(sum(words), 101)).join().unwrap());
             assert!(!words.parts().any(|part| part.is_owned()), "iteration leaves them to nobody");
             let next = words.with(|ticket| ticket.add(|word| word, 1).map(|()| ticket.owner()));
             assert_ne!(next, owner);
@@ -126,6 +132,135 @@ fn an_owner_on_another_processor_keeps_its_part_and_the_limit_holds() {
         drop(ends);
     });
     assert_eq!(sum(&words), LIMIT as u64 + 1);
+}
+
+/// A thread that `with` finds on one processor and that stores on another one has no use for the
+/// first one's part. If it kept that, each thread there would need a spare part from then on.
+#[test]
+fn a_thread_that_is_moved_away_leaves_the_part_to_the_next_thread_on_its_processor() {
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    if backend().backend().name() != "rseq" || cpus < 2 {
+        println!("threads have processors with rseq alone");
+        return;
+    }
+    // Moved with a part that it has just acquired, with one that it had before, and with one that
+    // it had before it went through all parts.
+    for (had_it_before, iterates) in [(false, false), (true, false), (true, true)] {
+        let words: PerCpu<Word> = PerCpu::default();
+        let (moved, has_moved) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let words = &words;
+            scope.spawn(move || {
+                pin(0, 0);
+                if had_it_before {
+                    words.with(|ticket| ticket.check()).unwrap();
+                }
+                let add_elsewhere = |ticket: &Ticket<'_, Word>| {
+                    pin(0, 1);
+                    ticket.add(|word| word, 1)
+                };
+                if iterates {
+                    words.for_each(add_elsewhere).unwrap();
+                } else {
+                    words.with(add_elsewhere).unwrap();
+                }
+                moved.send(()).unwrap();
+                let _ = ended.recv();
+            });
+            has_moved.recv().unwrap();
+            assert!(!words.parts().any(|part| part.is_owned()));
+            let next = scope.spawn(move || {
+                pin(0, 0);
+                words.with(|ticket| ticket.add(|word| word, 1)).unwrap();
+            });
+            next.join().unwrap();
+            assert_eq!(words.parts().count(), words.cpus(), "no spare part was needed");
+            drop(end);
+        });
+        let expected = if iterates { words.cpus() as u64 + 1 } else { 2 };
+        assert_eq!(sum(&words), expected);
+    }
+}
+
+/// The inner iteration visits the part that the outer call owns. If it left that to nobody, the
+/// outer call would begin anew for ever.
+#[test]
+fn iteration_inside_iteration_and_inside_with_ends() {
+    let words: PerCpu<Word> = PerCpu::default();
+    let mut tries = 0;
+    let mut count = || {
+        tries += 1;
+        assert!(tries < 100, "the same call begins anew again and again");
+    };
+    let sums = words.for_each(|ticket| {
+        count();
+        let inner = sum(&words);
+        ticket.add(|word| word, 1).map(|()| inner)
+    });
+    assert_eq!(sums.unwrap(), (0..words.cpus() as u64).collect::<Vec<_>>());
+    let all = words.cpus() as u64;
+    let add_all = |ticket: &Ticket<'_, Word>| {
+        count();
+        let inner = sum(&words);
+        ticket.add(|word| word, inner)
+    };
+    words.with(add_all).unwrap();
+    assert_eq!(sum(&words), 2 * all);
+}
+
+/// Has no memory for parts, which are aligned to two cache lines, while a thread says so.
+struct Meagre;
+
+thread_local! {
+    static NO_PARTS: Cell<bool> = const { Cell::new(false) };
+}
+
+// SAFETY: the system's allocator does the work, or null says that there is no memory.
+unsafe impl GlobalAlloc for Meagre {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() == 128 && NO_PARTS.get() {
+            return ptr::null_mut();
+        }
+        // SAFETY: the same contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the same contract.
+        unsafe { System.dealloc(at, layout) };
+    }
+}
+
+#[global_allocator]
+static MEAGRE: Meagre = Meagre;
+
+#[test]
+fn a_part_without_memory_is_none_at_first_and_not_needed_later() {
+    let words: PerCpu<Word> = PerCpu::default();
+    let (owned, is_owned) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let words = &words;
+        scope.spawn(move || {
+            let tickets: Vec<_> =
+                words.parts().map(|part| part.acquire(Steal::Force).unwrap()).collect();
+            owned.send(()).unwrap();
+            let _ = ended.recv();
+            drop(tickets);
+        });
+        is_owned.recv().unwrap();
+        NO_PARTS.set(true);
+        assert!(PerCpu::try_with_limit(1, || Some(Word::default())).is_none());
+        // From each processor, so from one at least where the owner is not.
+        for cpu in 0..words.cpus() {
+            pin(0, cpu);
+            assert_eq!(words.with(|ticket| ticket.add(|word| word, 1)), Ok(()));
+        }
+        NO_PARTS.set(false);
+        drop(end);
+    });
+    assert_eq!((words.parts().count(), sum(&words)), (words.cpus(), words.cpus() as u64));
 }
 
 #[test]

@@ -7,6 +7,14 @@
 //! ticket's address and then its own identity under the lock, conditionally. So if the identity
 //! under the lock is the present owner's, the address is that of its ticket, which is not freed:
 //! the call that frees a ticket releases the lock first.
+//!
+//! Each call that gives a pointer to a ticket adds one to its `handles`, and each release takes one
+//! away. The first release ends the ownership, as with two tickets of one acquisition in Rust; the
+//! last one frees the ticket.
+//!
+//! A thread may call with the ticket of another one, and gets `EPERM`. So of a ticket that is not
+//! known to be the calling thread's only the field `thread` is read, which never changes, and no
+//! `&mut` ever covers that field.
 
 mod percpu;
 mod ticket;
@@ -55,6 +63,8 @@ impl Words {
 struct RlockTicket {
     ticket: Limited<'static, Words>,
     thread: u64,
+    /// How many releases there will be. Only for the ticket's thread.
+    handles: Cell<usize>,
 }
 
 /// A number of the calling thread's that no other thread ever has.
@@ -105,46 +115,70 @@ unsafe fn with(
         misuse(call, "the ticket is null", "pass what lockspan_rlock_lock gave");
     }
     // SAFETY: not null, so a valid ticket by the caller's word.
-    let ticket = unsafe { &*ticket };
-    if ticket.thread != this_thread() {
+    if !unsafe { is_mine(ticket) } {
         return EPERM;
     }
-    work(ticket).err().unwrap_or(0)
+    // SAFETY: a valid ticket of this thread, which is in no other call on it.
+    work(unsafe { &*ticket }).err().unwrap_or(0)
+}
+
+/// Whether the ticket is this thread's. Makes no reference to it: its own thread may have a `&mut`
+/// to another field.
+///
+/// # Safety
+/// `ticket` is a valid ticket.
+unsafe fn is_mine(ticket: *const RlockTicket) -> bool {
+    // SAFETY: the same contract; the field never changes.
+    unsafe { (*ticket).thread == this_thread() }
 }
 
 impl RlockTicket {
     fn word(&self, at: usize) -> Result<&'static Word, c_int> {
         self.ticket.lock().words().words.get(at).ok_or(EINVAL)
     }
-
-    /// Lets the owner's next call of `lockspan_rlock_lock` find this ticket.
-    fn enter(&self) {
-        let here = std::ptr::from_ref(self).expose_provenance() as u64;
-        let (ticket, owner) = (self.ticket.uncounted(), self.ticket.owner().to_bits());
-        // In this order: the owner vouches for the address. If the lock is lost, neither matters.
-        let entered = ticket.store(|words| &words.ticket, here);
-        let _revoked = entered.and_then(|()| ticket.store(|words| &words.owner, owner));
-    }
 }
 
-/// The ticket on the heap of the calling thread's acquisition: the one that it has, or a new one;
-/// null if there is no memory, and then the lock is released.
-fn on_the_heap(acquired: Ticket<'static, Words>) -> *mut RlockTicket {
+/// Lets the owner's next call of `lockspan_rlock_lock` find this ticket. The pointer is the one
+/// that was made with the ticket: it comes back from under the lock and frees the ticket.
+///
+/// # Safety
+/// `made` is a valid ticket of this thread, and nobody has a `&mut` to any of it.
+unsafe fn enter(made: *mut RlockTicket) {
+    let here = made.expose_provenance() as u64;
+    // SAFETY: the same contract.
+    let limited = unsafe { &(*made).ticket };
+    let (ticket, owner) = (limited.uncounted(), limited.owner().to_bits());
+    // In this order: the owner vouches for the address. If the lock is lost, neither matters.
+    let entered = ticket.store(|words| &words.ticket, here);
+    let _revoked = entered.and_then(|()| ticket.store(|words| &words.owner, owner));
+}
+
+/// The ticket on the heap of the calling thread's acquisition, with one more handle: the one that
+/// it has, or a new one with a limit of `stores`; null if there is no memory, and then the lock is
+/// released.
+fn on_the_heap(acquired: Ticket<'static, Words>, stores: u64) -> *mut RlockTicket {
     let words = acquired.lock().words();
-    if acquired.load(|words| &words.owner) == Ok(acquired.owner().to_bits()) {
-        let known = words.ticket.peek() as usize;
+    let is_entered = acquired.load(|words| &words.owner) == Ok(acquired.owner().to_bits());
+    // Loaded with the ticket as well: if the lock was taken in between, the address is another
+    // thread's.
+    let known = acquired.load(|words| &words.ticket).ok().filter(|_| is_entered);
+    if let Some(known) = known {
         // Not released: that would end the ownership of the ticket that there is.
         acquired.keep();
-        return std::ptr::with_exposed_provenance_mut(known);
+        let known = std::ptr::with_exposed_provenance_mut::<RlockTicket>(known as usize);
+        // SAFETY: the ticket of this thread's acquisition, so it is not freed.
+        let handles = unsafe { &(*known).handles };
+        handles.set(handles.get() + 1);
+        return known;
     }
     words.tickets.fetch_add(1, Ordering::Relaxed);
-    let made = descriptor::create(RlockTicket { ticket: acquired.limit(0), thread: this_thread() });
-    // SAFETY: null, or just made.
-    match unsafe { made.as_ref() } {
-        Some(ticket) => ticket.enter(),
-        None => {
-            words.tickets.fetch_sub(1, Ordering::Release);
-        }
+    let (ticket, thread) = (acquired.limit(stores), this_thread());
+    let made = descriptor::create(RlockTicket { ticket, thread, handles: Cell::new(1) });
+    if made.is_null() {
+        words.tickets.fetch_sub(1, Ordering::Release);
+    } else {
+        // SAFETY: just made by this thread, and no other one has the pointer.
+        unsafe { enter(made) };
     }
     made
 }
@@ -197,7 +231,7 @@ unsafe extern "C" fn lockspan_rlock_lock(
     let lock: &'static Rlock = unsafe { open(lock, "lockspan_rlock_lock") };
     let Some(steal) = policy(steal).filter(|_| !ticket.is_null()) else { return EINVAL };
     let made = match lock.acquire(steal) {
-        Ok(acquired) => on_the_heap(acquired),
+        Ok(acquired) => on_the_heap(acquired, 0),
         Err(refused) => return code(refused),
     };
     if made.is_null() {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use libc::{EINVAL, ENOMEM, EPERM, c_int};
 use lockspan_thread::revocable::PerCpu;
 
-use super::{Rlock, RlockTicket, Words, code, on_the_heap, this_thread, ticket};
+use super::{Rlock, RlockTicket, Words, code, is_mine, on_the_heap, ticket};
 use crate::descriptor;
 use crate::misuse::misuse;
 
@@ -46,7 +46,8 @@ unsafe extern "C" fn lockspan_rlock_percpu_free(percpu: *mut RlockPerCpu) {
 ///
 /// # Safety
 /// `percpu` is null or a valid descriptor; `ticket` is null, or points to null or to a valid
-/// ticket of this descriptor, which is not used any more if another one stands there afterwards.
+/// ticket of this descriptor, a handle of which is not used any more if another one stands there
+/// afterwards.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lockspan_rlock_percpu_lock(
     percpu: *mut RlockPerCpu,
@@ -56,36 +57,56 @@ unsafe extern "C" fn lockspan_rlock_percpu_lock(
     let percpu: &'static RlockPerCpu = unsafe { open(percpu, "lockspan_rlock_percpu_lock") };
     // SAFETY: null, or a place with a pointer, by the caller's word.
     let Some(place) = (unsafe { ticket.as_mut() }) else { return EINVAL };
-    // SAFETY: null or a valid ticket, by the caller's word.
-    if unsafe { place.as_ref() }.is_some_and(|before| before.thread != this_thread()) {
+    let before = *place;
+    // SAFETY: not null, so a valid ticket, by the caller's word.
+    if !before.is_null() && !unsafe { is_mine(before) } {
         return EPERM;
     }
+    // SAFETY: null, or a valid ticket of this thread.
+    let stores = unsafe { before.as_ref() }.map_or(0, |before| before.ticket.stores());
     let now = match percpu.acquire() {
-        Ok(acquired) => on_the_heap(acquired),
+        Ok(acquired) => on_the_heap(acquired, stores),
         Err(refused) => return code(refused),
     };
     if now.is_null() {
         return ENOMEM;
     }
-    let before = std::mem::replace(place, now);
-    if !before.is_null() && before != now {
-        // SAFETY: a valid ticket of this thread, which the caller gives up.
-        let _canceled = unsafe { ticket::free(before) };
+    *place = now;
+    if before.is_null() {
+        return 0;
+    }
+    // SAFETY: a valid ticket of this thread.
+    let owner_before = unsafe { &*before }.ticket.owner();
+    // SAFETY: this thread's ticket that `on_the_heap` has just given.
+    if owner_before == unsafe { &*now }.ticket.owner() {
+        // SAFETY: a valid ticket of this thread. One handle is too many: there is one place for
+        // it. If it is another ticket, the one under the lock is `now`.
+        unsafe { ticket::drop_handle(before) };
+    } else {
+        // SAFETY: a valid ticket of this thread, a handle of which the caller gives up.
+        let _canceled = unsafe { ticket::give_up(before) };
     }
     0
 }
 
-/// A part by its number; see the header.
+/// The part after a part; see the header.
+///
+/// By the part and not by a number: parts are made meanwhile, and those that follow keep their
+/// order but not their numbers. It looks for the part from the beginning, which is a load for each
+/// part before it.
 ///
 /// # Safety
 /// `percpu` is null or a valid descriptor.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn lockspan_rlock_percpu_part(
+unsafe extern "C" fn lockspan_rlock_percpu_next(
     percpu: *mut RlockPerCpu,
-    number: usize,
+    part: *const Rlock,
 ) -> *mut Rlock {
+    let call = "lockspan_rlock_percpu_next";
     // SAFETY: the same contract.
-    let percpu = unsafe { open(percpu, "lockspan_rlock_percpu_part") };
-    let part = percpu.parts().nth(number);
-    part.map_or(std::ptr::null_mut(), |part| std::ptr::from_ref(part).cast_mut())
+    let mut parts = unsafe { open(percpu, call) }.parts();
+    if !part.is_null() && !parts.any(|other| std::ptr::eq(other, part)) {
+        misuse(call, "the lock is not a part of it", "pass null, or what this call returned");
+    }
+    parts.next().map_or(std::ptr::null_mut(), |next| std::ptr::from_ref(next).cast_mut())
 }

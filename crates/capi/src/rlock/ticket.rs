@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{EINVAL, c_int};
 
-use super::{RlockTicket, canceled, code, policy, with};
+use super::{RlockTicket, canceled, code, enter, policy, with};
 
 /// Stores to a word; see the header.
 ///
@@ -120,12 +120,14 @@ unsafe extern "C" fn lockspan_rlock_relock(ticket: *mut RlockTicket, steal: c_in
         return refused;
     }
     let Some(steal) = policy(steal) else { return EINVAL };
-    // SAFETY: a valid ticket of this thread, which is in no other call on it.
-    let ticket = unsafe { &mut *ticket };
-    match ticket.ticket.renew(steal) {
+    // SAFETY: a valid ticket of this thread, which is in no other call on it. Other threads read
+    // another field of it, at most.
+    let limited = unsafe { &mut (*ticket).ticket };
+    match limited.renew(steal) {
         Ok(renewed) => {
             if renewed {
-                ticket.enter();
+                // SAFETY: a valid ticket of this thread; the reference above is not used any more.
+                unsafe { enter(ticket) };
             }
             0
         }
@@ -168,10 +170,11 @@ unsafe extern "C" fn lockspan_rlock_ticket_owner(
     unsafe { with(ticket, "lockspan_rlock_ticket_owner", tell) }
 }
 
-/// Releases the lock and frees the ticket; see the header.
+/// Releases the lock, and frees the ticket with its last handle; see the header.
 ///
 /// # Safety
-/// `ticket` is null or a valid ticket, and is not used any more unless this returns `EPERM`.
+/// `ticket` is null or a valid ticket, and this handle of it is not used any more unless this
+/// returns `EPERM`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lockspan_rlock_release(ticket: *mut RlockTicket) -> c_int {
     // SAFETY: the same contract.
@@ -179,22 +182,39 @@ unsafe extern "C" fn lockspan_rlock_release(ticket: *mut RlockTicket) -> c_int {
     if refused != 0 {
         return refused;
     }
-    // SAFETY: a valid ticket of this thread, which the caller gives up.
-    unsafe { free(ticket) }
+    // SAFETY: a valid ticket of this thread, a handle of which the caller gives up.
+    unsafe { give_up(ticket) }
 }
 
-/// Releases the lock, then frees the ticket: in this order, as the owner finds its ticket's address
-/// under the lock.
+/// Releases the lock, then gives a handle up: in this order, as the owner finds its ticket's
+/// address under the lock.
 ///
 /// # Safety
-/// `ticket` is a valid ticket of this thread, and is not used any more.
-pub(super) unsafe fn free(ticket: *mut RlockTicket) -> c_int {
-    // SAFETY: a valid ticket.
-    let words = unsafe { &*ticket }.ticket.lock().words();
-    // SAFETY: from `create`, and the caller gives it up. The memory goes at the end of the call.
-    let ticket = unsafe { Box::from_raw(ticket) };
-    let released = ticket.ticket.release();
+/// `ticket` is a valid ticket of this thread, and one of its handles is not used any more.
+pub(super) unsafe fn give_up(ticket: *mut RlockTicket) -> c_int {
+    // SAFETY: a valid ticket of this thread.
+    let released = unsafe { &*ticket }.ticket.give_up();
+    // SAFETY: the same contract; the lock was released.
+    unsafe { drop_handle(ticket) };
+    released.map_or_else(canceled, |()| 0)
+}
+
+/// Gives a handle up, and frees the ticket with its last one. The lock stays as it is.
+///
+/// # Safety
+/// `ticket` is a valid ticket of this thread, and one of its handles is not used any more. If it is
+/// the last one, the ticket does not own the lock, or the owner has another one under the lock.
+pub(super) unsafe fn drop_handle(ticket: *mut RlockTicket) {
+    // SAFETY: a valid ticket of this thread.
+    let handles = unsafe { &(*ticket).handles };
+    handles.set(handles.get() - 1);
+    if handles.get() > 0 {
+        return;
+    }
+    // SAFETY: from `create`, and there is no handle any more.
+    let RlockTicket { ticket, .. } = *unsafe { Box::from_raw(ticket) };
+    let words = ticket.lock().words();
+    ticket.without_limit().keep();
     // After this the lock may be freed.
     words.tickets.fetch_sub(1, Ordering::Release);
-    released.map_or_else(canceled, |()| 0)
 }

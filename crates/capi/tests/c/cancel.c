@@ -524,7 +524,7 @@ static void revocable(void) {
     CHECK(lockspan_rlock_limit(ticket, 1), 0);
     CHECK(lockspan_rlock_store_64(ticket, 0, 1), 0);
     CHECK(lockspan_rlock_percpu_lock(percpu, &part), 0);
-    CHECK(lockspan_rlock_percpu_part(percpu, 0) != NULL, 1);
+    CHECK(lockspan_rlock_percpu_next(percpu, NULL) != NULL, 1);
     lockspan_rlock_release(part);
     lockspan_rlock_percpu_free(percpu);
     CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &other), 0);

@@ -149,6 +149,7 @@ static void codes(void) {
     CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_NEVER), EBUSY);
     elsewhere(hold_back);
     CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);
+    CHECK(lockspan_rlock_release(two), ECANCELED);
     CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &two), 0);
     CHECK(two != one, 1);
     CHECK(lockspan_rlock_store_64(one, 0, 8), ECANCELED);

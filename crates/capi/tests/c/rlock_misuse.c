@@ -24,8 +24,18 @@ int main(int argc, char **argv) {
         CHECK(lockspan_rlock_cancel(lock, LOCKSPAN_RLOCK_FORCE), 0);
         lockspan_rlock_free(lock);
     }
+    if (strcmp(what, "free_with_one_of_two") == 0) {
+        lockspan_rlock_ticket_t *one, *two;
+        lockspan_rlock_t *lock = lockspan_rlock_new(1);
+        CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &one), 0);
+        CHECK(lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &two), 0);
+        CHECK(lockspan_rlock_release(two), 0);
+        lockspan_rlock_free(lock);
+    }
     if (strcmp(what, "free_part") == 0)
-        lockspan_rlock_free(lockspan_rlock_percpu_part(lockspan_rlock_percpu_new(1), 0));
+        lockspan_rlock_free(lockspan_rlock_percpu_next(lockspan_rlock_percpu_new(1), NULL));
+    if (strcmp(what, "next_of_another") == 0)
+        lockspan_rlock_percpu_next(lockspan_rlock_percpu_new(1), lockspan_rlock_new(1));
     if (strcmp(what, "free_percpu_with_ticket") == 0) {
         lockspan_rlock_ticket_t *ticket = NULL;
         lockspan_rlock_percpu_t *percpu = lockspan_rlock_percpu_new(1);

@@ -4,8 +4,11 @@
 //! waits for another one that makes a link, which a fork may have left behind; of two threads that
 //! append at once one drops what it made. Links are freed with the first one.
 
+use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::iter;
+use std::marker::PhantomData;
 use std::ptr;
+use std::sync::Mutex;
 
 use crate::sync::machine::{AtomicPtr, Ordering};
 
@@ -16,11 +19,14 @@ pub(crate) struct Link<V> {
     pub(crate) value: V,
     /// Null, or a box of this link's.
     next: AtomicPtr<Self>,
+    /// Makes a link of values that are not `Send` not `Sync`: any thread that shares the chain
+    /// moves a value into it, which another thread drops. A mutex has the same rule.
+    moves_values: PhantomData<Mutex<V>>,
 }
 
 impl<V> Link<V> {
     pub(crate) fn new(value: V) -> Self {
-        Self { value, next: AtomicPtr::new(ptr::null_mut()) }
+        Self { value, next: AtomicPtr::new(ptr::null_mut()), moves_values: PhantomData }
     }
 
     pub(crate) fn next(&self) -> Option<&Self> {
@@ -31,10 +37,21 @@ impl<V> Link<V> {
     /// Appends a link with `value` to what was the last link. If it no longer is the last one,
     /// `value` is dropped, and the link that follows is returned.
     pub(crate) fn append(&self, value: V) -> &Self {
-        let new = Box::into_raw(Box::new(Self::new(value)));
+        self.try_append(value).unwrap_or_else(|| handle_alloc_error(Layout::new::<Self>()))
+    }
+
+    /// The same; none if there is no memory for the link, and then `value` is dropped.
+    pub(crate) fn try_append(&self, value: V) -> Option<&Self> {
+        // SAFETY: the layout is not empty: a link has a pointer.
+        let new = unsafe { alloc(Layout::new::<Self>()) }.cast::<Self>();
+        if new.is_null() {
+            return None;
+        }
+        // SAFETY: fresh memory with a link's layout, which a box can free.
+        unsafe { new.write(Self::new(value)) };
         let null = ptr::null_mut();
         // Release: a thread that finds the link sees its value. Acquire: for the other's value.
-        match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
+        Some(match self.next.compare_exchange(null, new, Ordering::Release, Ordering::Acquire) {
             // SAFETY: a box that is this link's from now on and is freed with it.
             Ok(_) => unsafe { &*new },
             Err(theirs) => {
@@ -43,7 +60,7 @@ impl<V> Link<V> {
                 // SAFETY: as in `next`.
                 unsafe { &*theirs }
             }
-        }
+        })
     }
 
     /// The value, and the next link.

@@ -52,6 +52,12 @@ impl<'a, T> Limited<'a, T> {
         self.left.set(if stores == 0 { u64::MAX } else { stores });
     }
 
+    /// After how many stores it releases the lock; 0 if there is no limit.
+    #[must_use]
+    pub fn stores(&self) -> u64 {
+        self.limit.get()
+    }
+
     /// The ticket, for stores that do not count.
     pub fn uncounted(&self) -> &Ticket<'a, T> {
         &self.ticket
@@ -169,6 +175,14 @@ impl<'a, T> Limited<'a, T> {
             self.count();
         }
         Ok(compared)
+    }
+
+    /// [`Ticket::give_up`].
+    ///
+    /// # Errors
+    /// The same.
+    pub fn give_up(&self) -> Result<(), Revoked> {
+        self.ticket.give_up()
     }
 
     /// [`Ticket::release`].

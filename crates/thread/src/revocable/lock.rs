@@ -333,7 +333,10 @@ impl<T> Lock<T> {
             if unsafe { area.store_if(claim, self.origin.as_ptr(), name.word()) } {
                 return Ok((name, cpu));
             }
-            let here = processor(area)?;
+            let here = processor(area).inspect_err(|_| {
+                // T6: nobody gets a ticket of this acquisition. If it fails, a thief has the lock.
+                let _released = self.exchange(name.word(), 0);
+            })?;
             let next = mine.name(here);
             if !self.exchange(name.word(), next.word()) {
                 // The lock was taken away: the ticket will say so.

@@ -106,8 +106,9 @@
 //! A store to an address that cannot be written ([`Ticket::store_raw`]) faults inside a section.
 //! With `rseq` the kernel leaves the section before it calls the handler: nothing is left behind,
 //! and the section begins anew when the handler returns. With `membarrier` and `plain` the flag or
-//! gate is up until then, and a thief waits for the handler. With `signal` a thief does not wait:
-//! the signal comes when the handler returns, and the section compares again.
+//! gate is up until then, and a thief waits for the handler. With `signal` a thief does not wait,
+//! unless the mask of the handler (`sa_mask`) blocks `SIGSTKFLT`: the signal comes when the handler
+//! returns, and the section compares again.
 //!
 //! # Progress
 //!

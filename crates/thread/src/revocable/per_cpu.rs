@@ -12,9 +12,26 @@
 //! |---|---|
 //! | is this thread | has it, for a load and a comparison |
 //! | was taken off this processor | takes it, without a barrier (`Steal::Local`) |
-//! | has stored to the part on another processor | takes a spare part instead, or makes one |
+//! | refuses that, for the reasons below | takes a spare part instead, or makes one |
 //! | the same, and there are `limit` parts | takes the first part by a barrier (`Steal::Force`) |
 //! | any, and the thread iterates | takes it by a barrier (`Steal::Force`) |
+//!
+//! `Steal::Local` is refused
+//!
+//! - with `rseq`, if the owner's acquisition is not known to be bound to this processor: the owner
+//!   has since acquired any revocable lock, or stored under one, on another processor, or its
+//!   acquisition has not settled yet;
+//! - with `signal`, if the owner seems to run on another processor;
+//! - with `membarrier`, always: a preempted owner keeps its part, and the next thread takes a spare
+//!   one;
+//! - with `plain`, never.
+//!
+//! Only with `rseq` does a thread begin at the part of the processor that it is on. With the others
+//! each thread always begins at the same part, by the order in which threads came.
+//!
+//! [`PerCpu::with`] keeps a part only if the thread is bound to the part's processor afterwards. A
+//! thread that was moved while it stored releases the part, as it has no more use for it. The same
+//! holds for a part that this thread owned before it iterated.
 //!
 //! # Invariants
 //!
@@ -34,7 +51,8 @@ use crate::percpu::parts::number_of_this_thread;
 type Link<T> = chain::Link<Lock<T>>;
 
 /// Words for each processor, which the next thread on the processor takes from one that was
-/// preempted, and which any thread can take from each processor in turn.
+/// preempted (with the backend `membarrier` it takes a spare part instead), and which any thread
+/// can take from each processor in turn.
 ///
 /// `T` has [`Word`](super::Word)s. A thread changes those of its processor by conditional stores,
 /// as under any [`Lock`]: each store is made, or the thread learns that its part was taken. What
@@ -56,13 +74,34 @@ type Link<T> = chain::Link<Lock<T>>;
 /// traffic.with(|ticket| ticket.add(|traffic| &traffic.bytes, 1500))?;
 /// traffic.with(|ticket| ticket.add(|traffic| &traffic.packets, 1))?;
 ///
-/// // From any processor: each part is taken from its owner, read, and left to nobody.
+/// // From any processor: each part is taken from its owner and read.
 /// let parts = traffic.for_each(|ticket| {
 ///     Ok((ticket.load(|traffic| &traffic.packets)?, ticket.load(|traffic| &traffic.bytes)?))
 /// })?;
 /// assert_eq!(parts.iter().map(|(packets, _)| packets).sum::<u64>(), 1);
 /// assert_eq!(parts.iter().map(|(_, bytes)| bytes).sum::<u64>(), 1500);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Threads that share it make spare parts, which another thread drops. So it is shared only if `T`
+/// may go from thread to thread:
+///
+/// ```
+/// # use lockspan_thread::revocable::{PerCpu, Word};
+/// fn share<T: Sync>(_: &T) {}
+///
+/// share(&PerCpu::new(|| Word::new(0)));
+/// ```
+///
+/// A guard must be dropped by its own thread:
+///
+/// ```compile_fail,E0277
+/// # use lockspan_thread::revocable::PerCpu;
+/// # use std::sync::Mutex;
+/// # fn share<T: Sync>(_: &T) {}
+/// static LOCK: Mutex<()> = Mutex::new(());
+///
+/// share(&PerCpu::new(|| LOCK.try_lock().ok()));
 /// ```
 pub struct PerCpu<T> {
     chains: Box<[Link<T>]>,
@@ -100,14 +139,16 @@ impl<T> PerCpu<T> {
     /// The same with at most `limit` parts for each processor.
     ///
     /// # Panics
-    /// If `limit` is 0.
+    /// If `limit` is 0, or if there is no memory for the parts.
     pub fn with_limit(limit: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         let made = Self::try_with_limit(limit, move || Some(make()));
-        made.expect("`make` has made a value for each processor")
+        made.expect("there is memory for a part of each processor")
     }
 
-    /// The same with a `make` that may fail, for want of memory: none if it does at once. If it
-    /// fails for a spare part, the thread takes the processor's first part from its owner.
+    /// The same with a `make` that may fail, for want of memory: none if it does at once, or if
+    /// there is no memory for the parts. If `make` or the memory fails for a spare part, the thread
+    /// takes the processor's first part from its owner. A box for `make` is the only memory without
+    /// which the process is aborted.
     ///
     /// # Panics
     /// If `limit` is 0.
@@ -116,8 +157,13 @@ impl<T> PerCpu<T> {
         make: impl Fn() -> Option<T> + Send + Sync + 'static,
     ) -> Option<Self> {
         assert!(limit > 0, "a processor needs at least one part");
-        let chains = (0..possible_cpus()).map(|_| make().map(|words| Link::new(Lock::new(words))));
-        Some(Self { chains: chains.collect::<Option<_>>()?, make: Box::new(make), limit })
+        let cpus = possible_cpus();
+        let mut chains = Vec::new();
+        chains.try_reserve_exact(cpus).ok()?;
+        for _ in 0..cpus {
+            chains.push(Link::new(Lock::new(make()?)));
+        }
+        Some(Self { chains: chains.into_boxed_slice(), make: Box::new(make), limit })
     }
 
     /// How many processors have parts: all that the machine can have.
@@ -134,16 +180,22 @@ impl<T> PerCpu<T> {
 
     /// Becomes the owner of a part of this processor.
     ///
-    /// That is the first part, unless its owner has stored to it on another processor. Then it is a
-    /// spare part, which is made if there is none; if there are as many as the limit says, the
-    /// first part is taken by force. If this thread owns the part already, this costs some loads
-    /// and comparisons: [keep](Ticket::keep) the ticket for that, or use [`with`](Self::with).
+    /// That is the first part, unless its owner refuses a [`Steal::Local`]: it has acquired or
+    /// stored on another processor since, or is acquiring the part at this moment; with the backend
+    /// `membarrier` any other owner does. Then it is a spare part, which is made if there is none;
+    /// if there are as many as the limit says, or there is no memory for one more, the first part
+    /// is taken by force. If this thread owns the part already, this costs some loads and
+    /// comparisons: [keep](Ticket::keep) the ticket for that, or use [`with`](Self::with).
     ///
     /// # Errors
     /// [`Refused::Thread`] if this thread can own nothing.
     #[inline]
     pub fn acquire(&self) -> Result<Ticket<'_, T>, Refused> {
-        let first = self.first();
+        self.acquire_from(self.first().1)
+    }
+
+    #[inline]
+    fn acquire_from<'a>(&'a self, first: &'a Link<T>) -> Result<Ticket<'a, T>, Refused> {
         match first.value.acquire(Steal::Local) {
             Err(Refused::Held) => self.acquire_spare(first),
             result => result,
@@ -151,7 +203,9 @@ impl<T> PerCpu<T> {
     }
 
     /// Calls `work` with the ticket of a part of this processor, and again with another one if that
-    /// was taken away. The thread keeps the part until another thread takes it.
+    /// was taken away. The thread keeps the part until another thread takes it, unless it was moved
+    /// to another processor meanwhile: then it releases the part for the threads that are there,
+    /// and all its tickets of the part are revoked.
     ///
     /// If `work` makes several stores, those before the last try may have been made as well.
     ///
@@ -163,17 +217,19 @@ impl<T> PerCpu<T> {
         mut work: impl FnMut(&Ticket<'_, T>) -> Result<R, Revoked>,
     ) -> Result<R, Refused> {
         // By itself: a ticket that comes from one place only stays in registers.
-        if let Some(ticket) = self.first().value.acquire_again() {
+        let (cpu, first) = self.first();
+        if let Some(ticket) = first.value.acquire_again() {
             let result = work(&ticket);
-            ticket.keep();
+            ticket.keep_on(cpu);
             if let Ok(result) = result {
                 return Ok(result);
             }
         }
         loop {
-            let ticket = self.acquire()?;
+            let (cpu, first) = self.first();
+            let ticket = self.acquire_from(first)?;
             let result = work(&ticket);
-            ticket.keep();
+            ticket.keep_on(cpu);
             if let Ok(result) = result {
                 return Ok(result);
             }
@@ -181,8 +237,10 @@ impl<T> PerCpu<T> {
     }
 
     /// Takes each part from its owner, one after the other and from any processor, calls `work`
-    /// with its ticket, and leaves the part to nobody. An owner that runs on another processor
-    /// uses a spare part meanwhile. What `work` returned for each part.
+    /// with its ticket, and leaves the part to nobody, unless this thread has owned it before: then
+    /// it keeps it, if `work` has not bound it to another processor by a store. So `work` may
+    /// iterate itself, and this can be called inside [`with`](Self::with). An owner that runs on
+    /// another processor uses a spare part meanwhile. What `work` returned for each part.
     ///
     /// All that the former owners have stored is seen, and what `work` loads from one part belongs
     /// together: if the part is taken back before `work` has returned, its result is dropped and
@@ -202,9 +260,17 @@ impl<T> PerCpu<T> {
         work: &mut impl FnMut(&Ticket<'_, T>) -> Result<R, Revoked>,
     ) -> Result<R, Refused> {
         loop {
-            let ticket = part.acquire(Steal::Force)?;
+            // A release would end the acquisition of this thread that was there before, and make
+            // an outer call that stores under it begin anew, for ever.
+            let mine = part.acquire_again();
+            let bound = mine.as_ref().map(Ticket::processor);
+            let ticket = mine.map_or_else(|| part.acquire(Steal::Force), Ok)?;
             // The last check comes after all loads of `work`.
             let result = work(&ticket).and_then(|result| ticket.check().map(|()| result));
+            match bound {
+                Some(bound) => ticket.keep_on(bound),
+                None => drop(ticket),
+            }
             if let Ok(result) = result {
                 return Ok(result);
             }
@@ -219,8 +285,8 @@ impl<T> PerCpu<T> {
             link = match link.next() {
                 Some(next) => next,
                 None if length >= self.limit => break,
-                None => match (self.make)() {
-                    Some(words) => link.append(Lock::new(words)),
+                None => match (self.make)().and_then(|words| link.try_append(Lock::new(words))) {
+                    Some(spare) => spare,
                     None => break,
                 },
             };
@@ -232,10 +298,12 @@ impl<T> PerCpu<T> {
         first.value.acquire(Steal::Force)
     }
 
-    /// Where this thread begins: at its processor's chain, if that is known.
+    /// Where this thread begins, at its processor's chain, if that is known; and the number of
+    /// that processor.
     #[inline]
-    fn first(&self) -> &Link<T> {
+    fn first(&self) -> (usize, &Link<T>) {
         let number = Area::current().map_or_else(number_of_this_thread, Area::cpu);
-        self.chains.get(number).unwrap_or_else(|| &self.chains[number % self.chains.len()])
+        let chain = self.chains.get(number);
+        (number, chain.unwrap_or_else(|| &self.chains[number % self.chains.len()]))
     }
 }

@@ -187,14 +187,16 @@ impl<'a, T> Ticket<'a, T> {
     /// If `at` cannot be written, the thread gets a fault (`SIGSEGV`, `SIGBUS`) in the middle of
     /// the store, as with any store. By default that ends the process. A handler may make the
     /// address writable and return: then the store is made, if the ticket still owns the lock. A
-    /// thread that takes the lock meanwhile does not wait for the handler with the backends `rseq`
-    /// and `signal`, and the store is not made; with `membarrier` and `plain` it waits. With `rseq`
-    /// the handler finds the thread at the place where the section begins anew, not at the
+    /// thread that takes the lock meanwhile does not wait for the handler with the backend `rseq`,
+    /// and the store is not made; the same with `signal`, unless the mask of the handler
+    /// (`sa_mask`) blocks `SIGSTKFLT`: then it waits. With `membarrier` and `plain` it waits. With
+    /// `rseq` the handler finds the thread at the place where the section begins anew, not at the
     /// store itself; the address of the fault is the right one.
     ///
     /// # Safety
     /// - `at` is aligned to 8 bytes and may be written, or a handler sees to that, through the
-    ///   call.
+    ///   call, even if the ticket is revoked before or during it: the memory must not be unmapped
+    ///   or made read-only because the lock was taken.
     /// - Other threads meanwhile only touch the 8 bytes at `at` as atomics, or through tickets of
     ///   this lock. A thread that has acquired the lock after this ticket's owner may use
     ///   ordinary loads and stores for as long as no other thread acquires it: all stores of the
@@ -211,9 +213,11 @@ impl<'a, T> Ticket<'a, T> {
             if matches!(self.mode, Mode::Signals) {
                 return self.held().by_signals(at, value);
             }
-            // SAFETY: the caller's promise; other threads touch it as an atomic.
-            let at = unsafe { AtomicU64::from_ptr(at) };
-            return self.by_other_means(move || at.store(value, Ordering::Release));
+            return self.by_other_means(move || {
+                // SAFETY: the caller's promise; other threads touch it as an atomic. Not before the
+                // ticket is checked: others may use it as they like once the lock was taken.
+                unsafe { AtomicU64::from_ptr(at) }.store(value, Ordering::Release);
+            });
         };
         self.by_section(area, move |claim| {
             // SAFETY: the caller's promise; the claim's words live as long as the lock or for ever.
@@ -308,6 +312,21 @@ impl<'a, T> Ticket<'a, T> {
         mem::forget(self);
     }
 
+    /// The number of the processor that the ticket is bound to, where it is bound to any.
+    #[inline]
+    pub(super) fn processor(&self) -> usize {
+        self.cpu.get() as usize
+    }
+
+    /// [`keep`](Self::keep), if the ticket is bound to `cpu`. If it is bound to another processor,
+    /// or to none that is known, releases the lock: no thread on `cpu` could take it locally.
+    #[inline]
+    pub(super) fn keep_on(self, cpu: usize) {
+        if self.area.is_none() || self.processor() == cpu {
+            self.keep();
+        }
+    }
+
     /// Makes the ticket own the lock again, if it was taken away: whether it had to. If the ticket
     /// still owns the lock, this costs a load and a comparison, so it can stand before each batch
     /// of stores.
@@ -324,9 +343,13 @@ impl<'a, T> Ticket<'a, T> {
         Ok(true)
     }
 
-    /// Releases the lock, if the ticket owns it.
+    /// [`release`](Self::release), without the end of the ticket: [`renew`](Self::renew) makes it
+    /// own the lock again.
+    ///
+    /// # Errors
+    /// The same.
     #[inline]
-    pub(super) fn give_up(&self) -> Result<(), Revoked> {
+    pub fn give_up(&self) -> Result<(), Revoked> {
         self.held().give_up(self.mode)
     }
 

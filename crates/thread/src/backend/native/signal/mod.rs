@@ -45,7 +45,7 @@
 //!   handler allow what its thread has blocked: the thief would trust it.
 //! - **F5**: a second thief took the first one's word that the signal was sent, before it was.
 //!   *Here* there is no such word; each one sends its own.
-//! - **F6**: sequence numbers of 22 bits come again after seconds. *Here* they have 44 bits and a
+//! - **F6**: sequence numbers of 22 bits come again after seconds. *Here* they have 43 bits and a
 //!   record that has used them up is not used again.
 //! - **F7**: addresses in 42 bits. *Here* names have the index of a record in a table.
 //! - **F8**: after a fork the surviving thread has another number, and signals go nowhere. *Here*
