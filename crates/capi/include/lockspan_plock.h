@@ -47,11 +47,15 @@
  *   try_...    EBUSY if it would have to wait.
  *   timed_...  ETIMEDOUT if CLOCK_MONOTONIC shows *until, an absolute time,
  *              before it is done. What needs no waiting is done however late it
- *              is, so a time in the past makes a try of it. EINVAL, without a
- *              look at the lock, if until is null or its nanoseconds are not in
- *              0 .. 999 999 999. EBUSY if it is refused, see below.
- *              EINPROGRESS from the two functions that have two steps, if the
- *              time came between them: see there for the state that it leaves.
+ *              is, so a time in the past makes a try of it, but for three
+ *              functions: see EINPROGRESS. EINVAL, without a look at the lock,
+ *              if until is null or its nanoseconds are not in 0 .. 999 999 999.
+ *              EBUSY if it is refused, see below.
+ *              EINPROGRESS from the three functions that can need two steps
+ *              (atomic_to_claim, claim_to_read and join_to_read of
+ *              lockspan_plock_claim_t), if the time came between them, even a
+ *              time in the past: see there for the state that it leaves. Their
+ *              try_... forms never leave it.
  *
  * Rules
  *
@@ -269,6 +273,10 @@ void lockspan_plock_upgrade_atomic_done(lockspan_plock_upgrade_t *lock);
  * taking back the marks: claim_done; or claim_to_read, which lets the others
  * make their changes and then reads, with the structure held all the time.
  *
+ * Threads that come to Atomic without a claim change the data too. What such a
+ * thread did before it called is not ordered before what others in the same
+ * atomic phase do, as a claimant's marks are.
+ *
  * The note that this lock comes from calls three of the functions rtoc
  * (read_to_claim), take_c (claim) and atoc (atomic_to_claim).
  * ------------------------------------------------------------------------- */
@@ -339,6 +347,9 @@ void lockspan_plock_claim_join_done(lockspan_plock_claim_t *lock);
 /*
  * Gives up and reads. A thread that came from Read need not wait for that until
  * the claim phase begins; then it waits for the others to make their changes.
+ * EINPROGRESS: it is in Atomic, since the claim phase that it had joined for is
+ * over and others change the data, so that what it read may be out of date; it
+ * may go on with atomic_to_read, or end the hold.
  */
 void lockspan_plock_claim_join_to_read(lockspan_plock_claim_t *lock);
 int lockspan_plock_claim_try_join_to_read(lockspan_plock_claim_t *lock);
@@ -360,7 +371,9 @@ int lockspan_plock_claim_timed_claim_to_atomic(lockspan_plock_claim_t *lock,
                                                const struct timespec *until);
 /*
  * Gives up and stays inside: waits until the other claimants have made their
- * changes, and reads again. Nothing else happens to the structure meanwhile.
+ * changes, and reads again. Nothing happens to the structure meanwhile but what
+ * others in Claim and Atomic do; some of these may have come to Atomic without
+ * a claim. EBUSY from the try_ form if another claims or waits for Atomic.
  * EINPROGRESS: it is in Atomic, since nobody claims any more but others still
  * change; it may go on with atomic_to_read, or end the hold.
  */

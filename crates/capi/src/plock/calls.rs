@@ -93,7 +93,8 @@ pub(super) unsafe fn within(until: *const timespec, call: impl FnOnce(Instant) -
     }
 }
 
-/// As [`within`] for a call of two steps: `EINPROGRESS` if its time was over between them.
+/// As [`within`] for a call that can need two steps: `EINPROGRESS` if its time was over between
+/// them.
 ///
 /// # Safety
 ///

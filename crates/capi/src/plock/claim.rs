@@ -56,7 +56,7 @@ calls! { RawClaimLock:
     timed lockspan_plock_claim_timed_join_to_claim   = join_to_claim_until   from JOIN;
     void  lockspan_plock_claim_join_to_read          = join_to_read          from JOIN;
     busy  lockspan_plock_claim_try_join_to_read      = try_join_to_read      from JOIN;
-    timed lockspan_plock_claim_timed_join_to_read    = join_to_read_until    from JOIN;
+    steps lockspan_plock_claim_timed_join_to_read    = join_to_read_until    from JOIN;
     void  lockspan_plock_claim_join_to_atomic        = join_to_atomic        from JOIN;
     busy  lockspan_plock_claim_try_join_to_atomic    = try_join_to_atomic    from JOIN;
     timed lockspan_plock_claim_timed_join_to_atomic  = join_to_atomic_until  from JOIN;

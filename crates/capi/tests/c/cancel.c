@@ -276,6 +276,41 @@ static void claim_timed_join_to_claim_waits(void) {
     lockspan_plock_claim_claim_done(claim);
 }
 
+/* These go on with one of two holds in Join, while nobody ends the other. The claim phase has begun, so
+   it takes no waiting to claim. */
+#define STAY
+#define CLAIM_FIRST lockspan_plock_claim_join_to_claim(claim);
+#define BESIDE_A_CLAIMANT(first, next, back, done) \
+    static void next##_waits(void) { \
+        first lockspan_plock_claim_##next(claim); \
+        lockspan_plock_claim_##done(claim); \
+    } \
+    static void timed_##next##_waits(void) { \
+        struct timespec never = in_millis(60000); \
+        first CHECK(lockspan_plock_claim_timed_##next(claim, &never), 0); \
+        lockspan_plock_claim_##done(claim); \
+    } \
+    static void timed_##next##_is_late(void) { \
+        struct timespec soon = in_millis(20); \
+        first CHECK(lockspan_plock_claim_timed_##next(claim, &soon), ETIMEDOUT); \
+        lockspan_plock_claim_##back(claim); \
+    }
+
+BESIDE_A_CLAIMANT(STAY, join_to_read, join_done, read_done)
+BESIDE_A_CLAIMANT(STAY, join_to_atomic, join_done, atomic_done)
+BESIDE_A_CLAIMANT(CLAIM_FIRST, claim_to_read, claim_done, read_done)
+BESIDE_A_CLAIMANT(CLAIM_FIRST, claim_to_atomic, claim_done, atomic_done)
+
+static void into_join_twice(void) {
+    lockspan_plock_claim_read(claim);
+    into_join();
+    lockspan_plock_claim_read_to_join(claim);
+}
+
+static void claim_join_done(void) {
+    lockspan_plock_claim_join_done(claim);
+}
+
 static void base_read_done(void) {
     lockspan_plock_read_done(base);
 }
@@ -500,6 +535,23 @@ static void progressive(void) {
     FREELY(claim_timed_atomic_to_read_is_late);
     FREELY(claim_timed_atomic_to_claim_is_late);
     lockspan_plock_claim_atomic_done(claim);
+
+    void (*beside_a_claimant[])(void) = {
+        join_to_read_waits,        join_to_atomic_waits,        claim_to_read_waits,
+        claim_to_atomic_waits,     timed_join_to_read_waits,    timed_join_to_atomic_waits,
+        timed_claim_to_read_waits, timed_claim_to_atomic_waits};
+    for (int i = 0; i < 8; i++) {
+        into_join_twice();
+        ONCE_OPEN(beside_a_claimant[i], claim_join_done);
+    }
+    void (*late_beside_a_claimant[])(void) = {
+        timed_join_to_read_is_late, timed_join_to_atomic_is_late, timed_claim_to_read_is_late,
+        timed_claim_to_atomic_is_late};
+    for (int i = 0; i < 4; i++) {
+        into_join_twice();
+        FREELY(late_beside_a_claimant[i]);
+        claim_join_done();
+    }
 }
 
 /* Revocable locks. The first call of the process finds out what the kernel can do. */

@@ -345,6 +345,11 @@ static void *claim_on_its_own(void *at) {
     return NULL;
 }
 
+static void *change_on_its_own(void *at) {
+    lockspan_plock_claim_atomic(at);
+    return NULL;
+}
+
 static void *read_on_its_own(void *at) {
     lockspan_plock_claim_atomic_to_read(at);
     return NULL;
@@ -394,6 +399,33 @@ static void claim_beside_another(lockspan_plock_claim_t *lock) {
     COMES_IN(OK, OK, OK, OK);
 }
 
+/* A joiner gives up with a limit when the claim phase has begun. */
+static void give_up_in_the_claim_phase(lockspan_plock_claim_t *lock) {
+    pthread_t thread;
+    /* Another claims: nothing has changed, so it is a joiner as before. */
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    lockspan_plock_claim_read_to_join(lock);
+    LATE(lockspan_plock_claim_timed_join_to_read);
+    lockspan_plock_claim_join_done(lock);
+
+    /* Another waits to change, and does so as soon as the last joiner gives up: the time is over
+       half-way, in Atomic. As a joiner it would claim by what it read before the change. */
+    CHECK(pthread_create(&thread, NULL, change_on_its_own, lock), 0);
+    while (lockspan_plock_claim_try_join_to_read(lock) == 0)
+        lockspan_plock_claim_read_to_join(lock);
+    CHECK(lockspan_plock_claim_timed_join_to_read(lock, &past), EINPROGRESS);
+    CHECK(pthread_join(thread, NULL), 0);
+    COMES_IN(BUSY, BUSY, OK, BUSY);
+    LATE(lockspan_plock_claim_timed_atomic_to_read);
+    lockspan_plock_claim_atomic_done(lock);
+    lockspan_plock_claim_atomic_to_read(lock);
+    COMES_IN(OK, BUSY, BUSY, BUSY);
+    lockspan_plock_claim_read_done(lock);
+    COMES_IN(OK, OK, OK, OK);
+}
+
 static void *read_whenever(void *at) {
     CHECK(lockspan_plock_timed_read(at, &never), 0);
     lockspan_plock_read_done(at);
@@ -424,6 +456,7 @@ int main(void) {
     claim_from_outside(many);
     give_up(many);
     claim_beside_another(many);
+    give_up_in_the_claim_phase(many);
     lockspan_plock_free(base);
     lockspan_plock_upgrade_free(up);
     lockspan_plock_claim_free(many);

@@ -170,8 +170,8 @@ static enum state step(struct world *world, enum state mine, uint64_t *seed) {
         next = move->to;
         move->done++;
         break;
-    case EINPROGRESS: /* the two calls of two steps */
-        CHECK(mine == ATOMIC || mine == CLAIM, 1);
+    case EINPROGRESS: /* the three calls that can need two steps */
+        CHECK(mine == ATOMIC || mine == CLAIM || mine == JOIN, 1);
         next = mine == ATOMIC ? JOIN : ATOMIC;
         break;
     default: CHECK(code == EBUSY || code == ETIMEDOUT, 1);

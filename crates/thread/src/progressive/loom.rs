@@ -2,9 +2,9 @@
 //! scripts.
 //!
 //! Each thread has a slot, which it changes in the atomic phase, and a mark, which it makes in the
-//! claim phase. Readers look at all slots and marks, atomics at all marks, and who is alone changes
-//! everything. All are loom cells: a model fails when two accesses that exclude each other are not
-//! ordered, even if they did not meet.
+//! claim phase. Readers look at all slots and marks, claimants at all slots, atomics at all marks,
+//! and a thread that is alone changes everything. All are loom cells: a model fails when two
+//! accesses that exclude each other are not ordered, even if they did not meet.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -32,11 +32,15 @@ impl<R> Watched<R> {
         Self { raw, slots: cells(), marks: cells() }
     }
 
-    /// What a reader or a seeker does.
-    pub(super) fn look(&self) {
-        // SAFETY: loom fails the model if anybody changes it.
-        self.slots.iter().for_each(|slot| slot.with(|slot| unsafe { _ = *slot }));
+    /// What a reader or a seeker does; how many changes it sees.
+    pub(super) fn look(&self) -> u32 {
         self.look_at_marks();
+        self.changes()
+    }
+
+    fn changes(&self) -> u32 {
+        // SAFETY: loom fails the model if anybody changes it.
+        self.slots.iter().map(|slot| slot.with(|slot| unsafe { *slot })).sum()
     }
 
     fn look_at_marks(&self) {
@@ -44,10 +48,11 @@ impl<R> Watched<R> {
         self.marks.iter().for_each(|mark| mark.with(|mark| unsafe { _ = *mark }));
     }
 
-    /// What a claimant does.
-    pub(super) fn mark(&self, me: usize) {
+    /// What a claimant does; how many changes it sees.
+    pub(super) fn mark(&self, me: usize) -> u32 {
         // SAFETY: loom fails the model if anybody else is there.
         self.marks[me].with_mut(|mark| unsafe { *mark += 1 });
+        self.changes()
     }
 
     /// What an atomic does.

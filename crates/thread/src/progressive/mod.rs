@@ -68,7 +68,7 @@
 //! All three wait in the same way: they spin a little, then sleep in a line whose first can be
 //! passed for 200 µs at most; `turnstile.rs` explains it. Every transition that can wait has a
 //! `try_` form, which never waits, and a `_timeout` form. Both give the guard back as it was if
-//! they do not succeed; two timed transitions of two steps may end between these
+//! they do not succeed; three timed transitions that can need two steps may end between these
 //! ([`claim::Unfinished`]). There are no futures: the first in line looks at the clock, which a
 //! task cannot do by itself. A lock is not re-entrant: a thread that holds a guard and asks for
 //! another may wait for itself. Guards are `Send`; a panic under a guard ends the hold, and there

@@ -266,12 +266,22 @@ fn from_join(raw: &RawClaimLock, inside: &Inside) {
     match thread_rng().gen_range(0..5) {
         0 => raw.join_done(),
         1 => {
-            let attempt = || raw.try_join_to_read();
-            if in_some_form(|| raw.join_to_read(), attempt, || raw.join_to_read_until(soon())) {
-                inside.read();
-                return raw.read_done();
+            if coin() {
+                match raw.join_to_read_until(soon()) {
+                    Ok(()) => {}
+                    Err(Unfinished::Back(())) => return raw.join_done(),
+                    Err(Unfinished::HalfWay(())) => {
+                        inside.change();
+                        return raw.atomic_done();
+                    }
+                }
+            } else if coin() {
+                raw.join_to_read();
+            } else if !raw.try_join_to_read() {
+                return raw.join_done();
             }
-            raw.join_done();
+            inside.read();
+            raw.read_done();
         }
         2 => {
             let (attempt, in_time) =

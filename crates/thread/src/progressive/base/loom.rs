@@ -64,7 +64,7 @@ fn follow(watched: &Watched<RawLock>, me: usize, script: &[Do]) {
         hold = next;
         match hold {
             Hold::Nothing => {}
-            Hold::Read | Hold::Seek => watched.look(),
+            Hold::Read | Hold::Seek => _ = watched.look(),
             Hold::Write => watched.change_all(),
             Hold::Atomic => watched.change(me),
         }

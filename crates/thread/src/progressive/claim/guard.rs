@@ -114,12 +114,13 @@ impl<T: ?Sized> Locked<RawClaimLock, T> {
     ///
     /// For changes that go together with whatever claimants may have marked, as a counter's. It
     /// comes in beside atomics, unless one of them already waits to read or to claim again; from
-    /// then on it waits for the next atomic phase. While it waits for readers, no other comes in.
+    /// then on it waits for the next atomic phase. While it waits for readers, no reader comes in;
+    /// other threads that ask for Atomic may, and wait with it.
     ///
     /// It sees what was marked and changed before it came in. What it did itself before is not
-    /// ordered before the changes of atomics that are there already, as a claimant's marks are: to
-    /// show them something, a pointer to a new node for example, takes an atomic with `Release` and
-    /// `Acquire` of its own.
+    /// ordered before what any atomic of the same phase does, earlier or later, as a claimant's
+    /// marks are: to show them something, a pointer to a new node for example, takes an atomic with
+    /// `Release` and `Acquire` of its own.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -257,10 +258,19 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Join, T> {
     /// J→R, within `timeout`.
     ///
     /// # Errors
-    /// The guard as it was.
-    pub fn read_timeout(this: Self, timeout: Duration) -> Result<ReadGuard<'a, T>, Self> {
-        let has_moved = Self::raw(&this).join_to_read_until(until(timeout));
-        Self::moved_if(this, has_moved)
+    /// The guard as it was, or a guard in Atomic if the claim phase that it had joined for is over
+    /// and others change the data: it can do nothing there, and wait on for
+    /// [`read`](AtomicGuard::read). A guard in Join would go on to claim by what it read before
+    /// those changes.
+    pub fn read_timeout(
+        this: Self,
+        timeout: Duration,
+    ) -> Result<ReadGuard<'a, T>, Unfinished<Self, AtomicGuard<'a, T>>> {
+        match Self::raw(&this).join_to_read_until(until(timeout)) {
+            Ok(()) => Ok(Self::moved(this)),
+            Err(Unfinished::Back(())) => Err(Unfinished::Back(this)),
+            Err(Unfinished::HalfWay(())) => Err(Unfinished::HalfWay(Self::moved(this))),
+        }
     }
 
     /// J→A: gives up and changes beside others, without a claim of its own. At once while the
@@ -271,8 +281,8 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Join, T> {
         Self::moved(this)
     }
 
-    /// J→A, if it need not wait. A thread that came from Atomic is refused only if the other
-    /// atomics have left or read again.
+    /// J→A, if it need not wait. A thread that came from Atomic is refused only if the atomic
+    /// phase is over: the other atomics have left, read again or joined again.
     ///
     /// # Errors
     /// The guard as it was.
@@ -321,14 +331,15 @@ impl<'a, T: ?Sized> Guard<'a, RawClaimLock, Claim, T> {
     }
 
     /// C→R: lets the others make their changes, and reads again. The structure is held all the
-    /// time, so nothing happens to it but what others in Claim and Atomic do.
+    /// time, so nothing happens to it but what others in Claim and Atomic do. Among these may be
+    /// threads without a claim: [`ClaimLock::atomic`], [`JoinGuard::atomic`].
     #[inline]
     pub fn refuge(this: Self) -> ReadGuard<'a, T> {
         Self::raw(&this).claim_to_read();
         Self::moved(this)
     }
 
-    /// C→R, if nobody else claims or has claimed.
+    /// C→R, if nobody else claims and nobody waits for Atomic, after a claim or without one.
     ///
     /// # Errors
     /// The guard as it was.

@@ -17,6 +17,21 @@ pub struct Holders {
     pub atomics: u32,
 }
 
+#[cfg(test)]
+impl Holders {
+    /// I2 and I3 of the module: whether the phase is one that can be with these counts.
+    pub(super) fn phase_follows_from_counts(&self) -> bool {
+        let Self { phase, readers, joiners, atomics } = *self;
+        match phase {
+            Phase::Open => joiners + atomics == 0,
+            Phase::Joining => readers > 0 && joiners + atomics > 0,
+            Phase::Claiming => joiners > 0,
+            Phase::Changing => atomics > 0,
+            Phase::Alone => readers + joiners + atomics == 0,
+        }
+    }
+}
+
 /// What the threads inside may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {

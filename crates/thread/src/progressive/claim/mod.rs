@@ -62,11 +62,11 @@
 //!
 //! | id  | from → to | call | ordering | pairs with |
 //! |-----|-----------|------|----------|------------|
-//! | T1  | U → R: open | [`ClaimLock::read`] | Acquire | T7, T8, T11 |
+//! | T1  | U → R: open | [`ClaimLock::read`] | Acquire | T5, 7, 8, 11, 14 |
 //! | T2  | R → U | drop | Release | T4, T10, T12 |
 //! | T3  | R → J: → joining | [`ReadGuard::join`] | Release | T4 |
-//! | T4  | J → C: waits for claiming | [`JoinGuard::claim`] | Acquire | T2, 3, 5, 7, 9 |
-//! | T5  | J → U, C → U: retracts | drop | Release | T4, 6, 10, 12, 14 |
+//! | T4  | J → C: waits for claiming | [`JoinGuard::claim`] | Acquire | T2, 3, 5, 7, 9, 15 |
+//! | T5  | J → U, C → U: retracts | drop | Release | T1, 4, 6, 10, 12, 14, 15 |
 //! | T6  | C → A: waits for changing | [`ClaimGuard::atomic`] | Release, Acquire | T5, 6, 14 |
 //! | T7  | A → U | drop | Release | T1, 4, 8, 10, 12, 15 |
 //! | T8  | A → R: waits for open, joining | [`AtomicGuard::read`] | Release, Acquire | T7 to T9 |
@@ -75,8 +75,8 @@
 //! | T11 | J alone → U, C, A, R | drop, [`AloneGuard::claim`], … | Release | T1, 10, 12, 15 |
 //! | T12 | U → A: waits for changing | [`ClaimLock::atomic`] | Acquire | T2, 5, 6, 7, 11 |
 //! | T13 | J → A: waits for changing | [`JoinGuard::atomic`] | as T6 | as T6 |
-//! | T14 | J → R, C → R: waits as T8 | [`JoinGuard::read`] | Release, Acquire | T6 to T8 |
-//! | T15 | U → C: open → joining, as T4 | [`ClaimLock::claim`] | Acquire | T2, 5, 7, 11 |
+//! | T14 | J → R, C → R: waits as T8 | [`JoinGuard::read`] | Release, Acquire | T1, 5 to 8 |
+//! | T15 | U → C: open → joining, as T4 | [`ClaimLock::claim`] | AcqRel | T2, 4, 5, 7, 11 |
 //!
 //! R → C is T3 and T4 ([`ReadGuard::claim`]), A → C is T9 and T4 ([`AtomicGuard::claim`]). T14 from
 //! Claim is [`ClaimGuard::refuge`].
@@ -85,8 +85,9 @@
 //! if the word then has the phase that it would wait for, and one with a limit (`_timeout`, or
 //! `_until` in [`RawClaimLock`]). When the time is over, one more exchange takes the first back: it
 //! can do so exactly as long as the phase has not come, so the call ends either with the new state
-//! or with the old one, and no count is left of it. Two transitions have two steps, A → C and
-//! C → R; when their time is over after the first, the caller may be between them: [`Unfinished`].
+//! or with the old one, and no count is left of it. Three transitions can need two steps: A → C,
+//! through Join, and C → R and J → R, through Atomic if others change meanwhile. When their time is
+//! over after the first, the caller may be between them: [`Unfinished`].
 //!
 //! # How to give up
 //!
@@ -106,7 +107,9 @@
 //! An atomic that returns waits in the readers' count, and one that joins again in the joiners':
 //! both mean what they say when the atomic phase ends. A claimant that takes refuge waits in the
 //! readers' count too, and need not go through Atomic. The note has no U → A beside joiners, since
-//! that looks like a joiner there; here such a thread waits in the atomics' count.
+//! that looks like a joiner there; here such a thread waits in the atomics' count. So in the note a
+//! claimant that takes refuge finds, when it reads again, only what others had claimed; here also
+//! what U → A and J → A have changed without a claim.
 //!
 //! # Progress
 //!

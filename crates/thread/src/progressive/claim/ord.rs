@@ -27,5 +27,6 @@ pub(super) const ALONE_DONE: Ordering = Ordering::Release;
 pub(super) const ATOMIC: Ordering = Ordering::Acquire;
 /// T14: marks that we made, and took back, are visible to everybody in the atomic phase.
 pub(super) const TO_READ: Ordering = Ordering::Release;
-/// T15: with nobody to wait for, this alone orders us after all who were there.
-pub(super) const CLAIM: Ordering = Ordering::Acquire;
+/// T15: with nobody to wait for, this alone orders us after all who were there; and what we did
+/// before is visible to those who claim with us, as after T1 and T3.
+pub(super) const CLAIM: Ordering = Ordering::AcqRel;

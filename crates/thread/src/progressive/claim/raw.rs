@@ -1,5 +1,6 @@
 //! The lock without its data, for those who keep it in a structure of their own.
 
+use core::cell::Cell;
 use core::fmt;
 use std::time::Instant;
 
@@ -239,12 +240,26 @@ impl RawClaimLock {
         self.try_go(ord::TO_READ, word::to_read, word::is_reading)
     }
 
-    /// As [`join_to_read`](Self::join_to_read), until `deadline`; if that passed first, it is still
-    /// a joiner.
-    #[must_use]
-    pub fn join_to_read_until(&self, deadline: Instant) -> bool {
-        self.0.change(ord::TO_READ, |word| Some(word::to_read(word)));
-        self.settle_or(word::is_reading, deadline, word::read_back_to_join)
+    /// As [`join_to_read`](Self::join_to_read), until `deadline`.
+    ///
+    /// # Errors
+    /// If that passed first: [`Back`](Unfinished::Back) if it is a joiner as before,
+    /// [`HalfWay`](Unfinished::HalfWay) if it is an atomic, since the claim phase that it had
+    /// joined for is over.
+    pub fn join_to_read_until(&self, deadline: Instant) -> Result<(), Unfinished> {
+        // Asked in the exchange: before it, the atomic phase can end at any time.
+        let was_changing = Cell::new(false);
+        self.0.change(ord::TO_READ, |word| {
+            was_changing.set(word::is_changing(word));
+            Some(word::to_read(word))
+        });
+        if !was_changing.get() {
+            self.settle_refuge(deadline)
+        } else if self.settle_or(word::is_reading, deadline, word::read_back_to_join) {
+            Ok(())
+        } else {
+            Err(Unfinished::Back(()))
+        }
     }
 
     /// A joiner gives up and changes beside others, without a claim of its own (T13): at once while
@@ -302,7 +317,7 @@ impl RawClaimLock {
         self.join_to_read();
     }
 
-    /// A claimant gives up and reads, if nobody else claims or has claimed.
+    /// A claimant gives up and reads, if nobody else claims and nobody waits for Atomic.
     #[inline]
     #[must_use]
     pub fn try_claim_to_read(&self) -> bool {
@@ -316,6 +331,12 @@ impl RawClaimLock {
     /// [`HalfWay`](Unfinished::HalfWay) if it is an atomic, since the claim phase is over.
     pub fn claim_to_read_until(&self, deadline: Instant) -> Result<(), Unfinished> {
         self.0.change(ord::TO_READ, |word| Some(word::to_read(word)));
+        self.settle_refuge(deadline)
+    }
+
+    /// Waits to read until `deadline`, after a T14 that did not begin in the atomic phase, or else
+    /// takes it back.
+    fn settle_refuge(&self, deadline: Instant) -> Result<(), Unfinished> {
         if self.0.settle(word::is_reading, Some(deadline)) {
             return Ok(());
         }

@@ -3,8 +3,9 @@
 //!
 //! One step is one exchange on the word, or a look that finds a sign. Checked in each state: that
 //! A and R, C and R, C and A are never together and the exclusive joiner is alone; that the phase
-//! follows from the counts, and these from what the threads do; that a sign once
-//! seen stays until its thread acts; that a change by which a sign comes up is one after which
+//! follows from the counts, and these from what the threads do; that nobody changes the data while
+//! a thread is in Join that read it before; that a sign once seen stays until its thread acts; that
+//! a change by which a sign comes up is one after which
 //! those inside are called; that no thread comes in beside atomics that others inside wait for;
 //! that somebody can go on; and that the word is zero when nobody is there.
 
@@ -12,15 +13,18 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::super::line::Sign;
 use super::super::turnstile::{Meaning as _, Step};
+use super::Holders;
 use super::word::{self, Claims};
-use super::{Holders, Phase};
 
 /// What a thread holds or waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hold {
     Nothing,
     Read,
+    /// On the way to Claim, with what it has read.
     Join,
+    /// On the way to Claim, from Atomic.
+    JoinAgain,
     Claim,
     Atomic,
     Alone,
@@ -34,6 +38,7 @@ enum Hold {
     ClaimToAtomic,
     /// Counted as a reader, and waiting to read.
     JoinToRead,
+    JoinAgainToRead,
     ClaimToRead,
     AtomicToRead,
 }
@@ -52,7 +57,9 @@ fn ahead(hold: Hold) -> Option<(Sign, Hold)> {
         Hold::OutToAtomic | Hold::JoinToAtomic | Hold::ClaimToAtomic => {
             (word::is_changing, Hold::Atomic)
         }
-        Hold::JoinToRead | Hold::ClaimToRead | Hold::AtomicToRead => (word::is_reading, Hold::Read),
+        Hold::JoinToRead | Hold::JoinAgainToRead | Hold::ClaimToRead | Hold::AtomicToRead => {
+            (word::is_reading, Hold::Read)
+        }
         _ => return None,
     })
 }
@@ -61,8 +68,8 @@ fn sign(hold: Hold) -> Option<Sign> {
     ahead(hold).map(|(sign, _)| sign)
 }
 
-/// For a thread that waits inside: how and where it goes back. The two transitions that have two
-/// steps may end half-way.
+/// For a thread that waits inside: how and where it goes back. The three transitions that can need
+/// two steps may end half-way.
 fn behind(word: u64, hold: Hold) -> (Back, Hold) {
     match hold {
         Hold::OutToClaim => (word::claim_back_out, Hold::Nothing),
@@ -72,9 +79,10 @@ fn behind(word: u64, hold: Hold) -> (Back, Hold) {
         Hold::OutToAtomic => (word::atomic_back_out, Hold::Nothing),
         Hold::JoinToAtomic => (word::atomic_back_to_join, Hold::Join),
         Hold::ClaimToAtomic => (word::atomic_back_to_join, Hold::Claim),
-        Hold::JoinToRead => (word::read_back_to_join, Hold::Join),
+        Hold::JoinToRead if word::is_claiming(word) => (word::refuge_back, Hold::Join),
+        Hold::JoinAgainToRead => (word::read_back_to_join, Hold::JoinAgain),
         Hold::ClaimToRead if word::is_claiming(word) => (word::refuge_back, Hold::Claim),
-        Hold::ClaimToRead => (word::refuge_back, Hold::Atomic),
+        Hold::JoinToRead | Hold::ClaimToRead => (word::refuge_back, Hold::Atomic),
         _ => (word::read_back_to_atomic, Hold::Atomic),
     }
 }
@@ -107,9 +115,11 @@ fn steps(word: u64, hold: Hold) -> Vec<(u64, Hold)> {
             steps.push((word::join(word), Hold::Join));
             steps.push((word::join(word), Hold::ReadToClaim));
         }
-        Hold::Join => {
+        Hold::Join | Hold::JoinAgain => {
+            let is_changing = word::is_changing(word);
+            let to_read = if is_changing { Hold::JoinAgainToRead } else { Hold::JoinToRead };
             steps.push((word::join_done(word), Hold::Nothing));
-            steps.push((word::to_read(word), Hold::JoinToRead));
+            steps.push((word::to_read(word), to_read));
             steps.push((word::to_atomic(word), Hold::JoinToAtomic));
             // J → C taken back is no change at all.
             steps.extend(word::is_claiming(word).then_some((word, Hold::Claim)));
@@ -122,7 +132,7 @@ fn steps(word: u64, hold: Hold) -> Vec<(u64, Hold)> {
         Hold::Atomic => {
             steps.push((word::atomic_done(word), Hold::Nothing));
             steps.push((word::atomic_to_read(word), Hold::AtomicToRead));
-            steps.push((word::atomic_to_join(word), Hold::Join));
+            steps.push((word::atomic_to_join(word), Hold::JoinAgain));
             steps.push((word::atomic_to_join(word), Hold::AtomicToClaim));
         }
         _ => {
@@ -142,6 +152,8 @@ fn check(state: &State) {
     assert!(!(holds_some(Hold::Atomic) && holds_some(Hold::Read)), "A and R: {state:?}");
     assert!(!(holds_some(Hold::Claim) && holds_some(Hold::Read)), "C and R: {state:?}");
     assert!(!(holds_some(Hold::Claim) && holds_some(Hold::Atomic)), "C and A: {state:?}");
+    let is_changing = word::is_changing(*word);
+    assert!(!(holds_some(Hold::Join) && is_changing), "changed since a joiner read: {state:?}");
     let inside = holds.iter().filter(|hold| **hold != Hold::Nothing).count();
     assert!(!holds_some(Hold::Alone) || inside == 1, "not alone: {state:?}");
     assert!(inside > 0 || *word == 0, "the word is not zero at rest: {state:?}");
@@ -152,22 +164,28 @@ fn check(state: &State) {
 fn check_counts(state: &State) {
     let (word, holds) = state;
     let count = |kinds: &[Hold]| holds.iter().filter(|hold| kinds.contains(hold)).count() as u32;
-    let Holders { phase, readers, joiners, atomics } = word::holders(*word);
-    let in_readers = [Hold::Read, Hold::JoinToRead, Hold::ClaimToRead, Hold::AtomicToRead];
-    let in_joiners =
-        [Hold::Join, Hold::Claim, Hold::OutToClaim, Hold::ReadToClaim, Hold::AtomicToClaim];
+    let inside = word::holders(*word);
+    let Holders { readers, joiners, atomics, .. } = inside;
+    let in_readers = [
+        Hold::Read,
+        Hold::JoinToRead,
+        Hold::JoinAgainToRead,
+        Hold::ClaimToRead,
+        Hold::AtomicToRead,
+    ];
+    let in_joiners = [
+        Hold::Join,
+        Hold::JoinAgain,
+        Hold::Claim,
+        Hold::OutToClaim,
+        Hold::ReadToClaim,
+        Hold::AtomicToClaim,
+    ];
     let in_atomics = [Hold::Atomic, Hold::OutToAtomic, Hold::JoinToAtomic, Hold::ClaimToAtomic];
     assert_eq!(readers, count(&in_readers), "{state:?}");
     assert_eq!(joiners, count(&in_joiners), "{state:?}");
     assert_eq!(atomics, count(&in_atomics), "{state:?}");
-    let follows = match phase {
-        Phase::Open => joiners + atomics == 0,
-        Phase::Joining => readers > 0 && joiners + atomics > 0,
-        Phase::Claiming => joiners > 0,
-        Phase::Changing => atomics > 0,
-        Phase::Alone => readers + joiners + atomics == 0,
-    };
-    assert!(follows, "the phase does not follow from the counts: {state:?}");
+    assert!(inside.phase_follows_from_counts(), "{inside:?}: {state:?}");
 }
 
 /// Checks the step of thread `me` against all others that wait.

@@ -117,7 +117,7 @@ fn a_joiner_goes_back_to_where_it_came_from() {
     let one = JoinGuard::try_read(join).unwrap();
     assert_eq!(open_for(&lock), [true, false], "others may read again");
     let one = JoinGuard::read(ReadGuard::join(one));
-    let one = JoinGuard::read_timeout(ReadGuard::join(one), SHORT).unwrap();
+    let one = JoinGuard::read_timeout(ReadGuard::join(one), SHORT).expect("others read");
     drop((one, two));
 
     // From Read, when the claim phase has begun.
@@ -129,7 +129,9 @@ fn a_joiner_goes_back_to_where_it_came_from() {
     // From Atomic, beside an atomic.
     let join = AtomicGuard::join(atomic);
     let join = JoinGuard::try_read(join).unwrap_err();
-    let join = JoinGuard::read_timeout(join, SHORT).unwrap_err();
+    let Err(Unfinished::Back(join)) = JoinGuard::read_timeout(join, SHORT) else {
+        panic!("it joined in this atomic phase, which goes on");
+    };
     let join = JoinGuard::try_claim(join).unwrap_err();
     let atomic = JoinGuard::atomic(join);
     let atomic = JoinGuard::atomic_timeout(AtomicGuard::join(atomic), SHORT).unwrap();
@@ -230,6 +232,45 @@ fn a_timed_refuge_ends_in_claim_or_half_way_in_atomic() {
     });
     let claim = lock.claim();
     drop(ClaimGuard::refuge_timeout(claim, SHORT).expect("nobody else is there"));
+    lock.raw.assert_at_rest();
+}
+
+#[test]
+fn plock_p14_a_joiner_whose_time_to_read_again_is_over_does_not_claim_by_what_has_changed() {
+    let lock = ClaimLock::new(AtomicU32::new(0));
+    // The other still claims: nothing has changed, and the joiner is one as before.
+    let (one, two) = (lock.read(), lock.read());
+    let (one, two) = (ReadGuard::join(one), ReadGuard::claim(two));
+    let Err(Unfinished::Back(one)) = JoinGuard::read_timeout(one, SHORT) else {
+        panic!("the other claims");
+    };
+    assert_eq!(lock.raw.holders().joiners, 2);
+    drop((one, two));
+
+    // Another waits to change, and does so when the last joiner gives up.
+    let read = lock.read();
+    assert_eq!(read.load(Ordering::Relaxed), 0);
+    let join = ReadGuard::join(read);
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let atomic = lock.atomic();
+            atomic.store(1, Ordering::Relaxed);
+            atomic
+        });
+        while lock.raw.holders().atomics == 0 {
+            thread::yield_now();
+        }
+        // The other's guard lives until it is joined, so the time is over before it leaves.
+        let Err(Unfinished::HalfWay(atomic)) = JoinGuard::read_timeout(join, SHORT) else {
+            panic!("the data changes, so neither Read nor the Join from before can be had");
+        };
+        let other = other.join().unwrap();
+        assert_eq!(lock.raw.holders().atomics, 2);
+        let atomic = AtomicGuard::read_timeout(atomic, SHORT).unwrap_err();
+        drop(other);
+        let read = AtomicGuard::read(atomic);
+        assert_eq!(read.load(Ordering::Relaxed), 1, "it sees the change before it claims again");
+    });
     lock.raw.assert_at_rest();
 }
 

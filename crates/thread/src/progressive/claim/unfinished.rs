@@ -4,7 +4,8 @@
 ///
 /// A transition of one step is simply taken back. After the first of two steps, others may have
 /// moved on so that the caller's state before cannot be had at once: an atomic that joins again for
-/// the next round cannot be an atomic while others of its phase already read.
+/// the next round cannot be an atomic while others of its phase already read, and a joiner or a
+/// claimant that gives up cannot be that again while others change the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfinished<B = (), H = ()> {
     /// In the state before the call.

@@ -205,14 +205,15 @@ pub(super) fn to_read(word: u64) -> u64 {
     turned_over(word - JOINER + READER)
 }
 
-/// T14 from Join taken back, as long as it waits to read.
+/// T14 that began in the atomic phase taken back, as long as the phase is the same: to Join.
 #[inline]
 pub(super) fn read_back_to_join(word: u64) -> Option<u64> {
-    (!is_reading(word)).then(|| word - READER + JOINER)
+    is_changing(word).then(|| word - READER + JOINER)
 }
 
-/// T14 from Claim taken back, as long as it waits to read: to Claim while others claim, and later
-/// to Atomic.
+/// T14 that began in the claim phase taken back, as long as it waits to read: to Join or Claim
+/// while others claim. Once they change, only Atomic is left: a joiner from before the changes
+/// would claim, in the next round, by what it read before them.
 #[inline]
 pub(super) fn refuge_back(word: u64) -> Option<u64> {
     if is_claiming(word) { Some(word - READER + JOINER) } else { read_back_to_atomic(word) }
