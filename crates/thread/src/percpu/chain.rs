@@ -4,7 +4,7 @@
 //! waits for another one that makes a link, which a fork may have left behind; of two threads that
 //! append at once one drops what it made. Links are freed with the first one.
 
-use std::alloc::{Layout, alloc, handle_alloc_error};
+use std::alloc::{self, Layout};
 use std::iter;
 use std::marker::PhantomData;
 use std::ptr;
@@ -36,14 +36,15 @@ impl<V> Link<V> {
 
     /// Appends a link with `value` to what was the last link. If it no longer is the last one,
     /// `value` is dropped, and the link that follows is returned.
+    #[cfg(not(lockspan_loom))]
     pub(crate) fn append(&self, value: V) -> &Self {
-        self.try_append(value).unwrap_or_else(|| handle_alloc_error(Layout::new::<Self>()))
+        self.try_append(value).unwrap_or_else(|| alloc::handle_alloc_error(Layout::new::<Self>()))
     }
 
     /// The same; none if there is no memory for the link, and then `value` is dropped.
     pub(crate) fn try_append(&self, value: V) -> Option<&Self> {
         // SAFETY: the layout is not empty: a link has a pointer.
-        let new = unsafe { alloc(Layout::new::<Self>()) }.cast::<Self>();
+        let new = unsafe { alloc::alloc(Layout::new::<Self>()) }.cast::<Self>();
         if new.is_null() {
             return None;
         }

@@ -17,7 +17,7 @@ pub struct Holders {
     pub atomics: u32,
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(lockspan_shuttle)))]
 impl Holders {
     /// I2 and I3 of the module: whether the phase is one that can be with these counts.
     pub(super) fn phase_follows_from_counts(&self) -> bool {

@@ -122,7 +122,10 @@ fn follow(watched: &Watched<RawClaimLock>, me: usize, script: &[Do]) {
 
 /// What the thread holds after the step, and whether that is what the step is for.
 fn go(raw: &RawClaimLock, step: Do, before: Hold) -> (Hold, bool) {
-    let done = |to, ()| (to, true);
+    let done = |to, step: &dyn Fn()| {
+        step();
+        (to, true)
+    };
     let tried = |to, has_moved| if has_moved { (to, true) } else { (before, false) };
     let timed = |to, half_way, result| match result {
         Ok(()) => (to, true),
@@ -130,45 +133,45 @@ fn go(raw: &RawClaimLock, step: Do, before: Hold) -> (Hold, bool) {
         Err(Unfinished::HalfWay(())) => (half_way, false),
     };
     match step {
-        Read => done(Hold::Read, raw.read()),
+        Read => done(Hold::Read, &|| raw.read()),
         ReadInTime => tried(Hold::Read, raw.read_until(soon())),
-        OutToClaim => done(Hold::Claim, raw.claim()),
+        OutToClaim => done(Hold::Claim, &|| raw.claim()),
         TryOutToClaim => tried(Hold::Claim, raw.try_claim()),
         OutToClaimInTime => tried(Hold::Claim, raw.claim_until(soon())),
-        OutToAtomic => done(Hold::Atomic, raw.atomic()),
+        OutToAtomic => done(Hold::Atomic, &|| raw.atomic()),
         TryOutToAtomic => tried(Hold::Atomic, raw.try_atomic()),
         OutToAtomicInTime => tried(Hold::Atomic, raw.atomic_until(soon())),
-        Join => done(Hold::Join, raw.read_to_join()),
-        ReadToClaim => done(Hold::Claim, raw.read_to_claim()),
+        Join => done(Hold::Join, &|| raw.read_to_join()),
+        ReadToClaim => done(Hold::Claim, &|| raw.read_to_claim()),
         TryReadToClaim => tried(Hold::Claim, raw.try_read_to_claim()),
         ReadToClaimInTime => tried(Hold::Claim, raw.read_to_claim_until(soon())),
-        Claim => done(Hold::Claim, raw.join_to_claim()),
+        Claim => done(Hold::Claim, &|| raw.join_to_claim()),
         TryClaim => tried(Hold::Claim, raw.try_join_to_claim()),
         ClaimInTime => tried(Hold::Claim, raw.join_to_claim_until(soon())),
-        JoinToRead => done(Hold::Read, raw.join_to_read()),
+        JoinToRead => done(Hold::Read, &|| raw.join_to_read()),
         TryJoinToRead => tried(Hold::Read, raw.try_join_to_read()),
         JoinToReadInTime => timed(Hold::Read, Hold::Atomic, raw.join_to_read_until(soon())),
-        JoinToAtomic => done(Hold::Atomic, raw.join_to_atomic()),
+        JoinToAtomic => done(Hold::Atomic, &|| raw.join_to_atomic()),
         TryJoinToAtomic => tried(Hold::Atomic, raw.try_join_to_atomic()),
         JoinToAtomicInTime => tried(Hold::Atomic, raw.join_to_atomic_until(soon())),
-        Atomic => done(Hold::Atomic, raw.claim_to_atomic()),
+        Atomic => done(Hold::Atomic, &|| raw.claim_to_atomic()),
         TryAtomic => tried(Hold::Atomic, raw.try_claim_to_atomic()),
         AtomicInTime => tried(Hold::Atomic, raw.claim_to_atomic_until(soon())),
-        ClaimToRead => done(Hold::Read, raw.claim_to_read()),
+        ClaimToRead => done(Hold::Read, &|| raw.claim_to_read()),
         TryClaimToRead => tried(Hold::Read, raw.try_claim_to_read()),
         ClaimToReadInTime => timed(Hold::Read, Hold::Atomic, raw.claim_to_read_until(soon())),
-        AtomicToRead => done(Hold::Read, raw.atomic_to_read()),
+        AtomicToRead => done(Hold::Read, &|| raw.atomic_to_read()),
         TryAtomicToRead => tried(Hold::Read, raw.try_atomic_to_read()),
         AtomicToReadInTime => tried(Hold::Read, raw.atomic_to_read_until(soon())),
-        AtomicToJoin => done(Hold::Join, raw.atomic_to_join()),
-        AtomicToClaim => done(Hold::Claim, raw.atomic_to_claim()),
+        AtomicToJoin => done(Hold::Join, &|| raw.atomic_to_join()),
+        AtomicToClaim => done(Hold::Claim, &|| raw.atomic_to_claim()),
         TryAtomicToClaim => tried(Hold::Claim, raw.try_atomic_to_claim()),
         AtomicToClaimInTime => timed(Hold::Claim, Hold::Join, raw.atomic_to_claim_until(soon())),
-        Alone => done(Hold::Alone, raw.join_alone()),
-        AloneToClaim => done(Hold::Claim, raw.alone_to_claim()),
-        AloneToAtomic => done(Hold::Atomic, raw.alone_to_atomic()),
-        AloneToRead => done(Hold::Read, raw.alone_to_read()),
-        Leave => done(Hold::Nothing, leave(raw, before)),
+        Alone => done(Hold::Alone, &|| raw.join_alone()),
+        AloneToClaim => done(Hold::Claim, &|| raw.alone_to_claim()),
+        AloneToAtomic => done(Hold::Atomic, &|| raw.alone_to_atomic()),
+        AloneToRead => done(Hold::Read, &|| raw.alone_to_read()),
+        Leave => done(Hold::Nothing, &|| leave(raw, before)),
     }
 }
 
