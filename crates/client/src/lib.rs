@@ -66,7 +66,9 @@ pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
 pub use locks::Locks;
-pub use lockspan_protocol::{BadName, BadToken, Handoff, Owner, Record as Name, Token};
+pub use lockspan_protocol::{
+    AsBytes, AsText, BadName, BadToken, Handoff, Owner, Record as Name, RecordId, Token,
+};
 pub use options::Options;
 pub use peer::{Ear, Peer};
 pub use plain::Plain;

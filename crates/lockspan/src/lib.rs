@@ -11,7 +11,7 @@
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let locks = lockspan::connect("memory:").await?; // or local:  lockspan://host  redis://host
-//! let invoice = locks.record("invoice", "42")?;
+//! let invoice = locks.record("invoice", 42)?;
 //! let held = invoice.write().await?;
 //! println!("the store may refuse tokens below {}", held.token());
 //! drop(held); // the node keeps the record until somebody else wants it
@@ -31,8 +31,9 @@
 //! With the feature `redis`, which is there unless it is switched off, [`connect`] takes `redis://`
 //! and its relatives too: locks on a Redis that is already there.
 //!
-//! With the feature `serde`, a lock is serialized as the value inside it. With the feature
-//! `signals` revocable locks have one more [backend](thread::revocable::backend), for those who
+//! With the feature `serde`, a lock is serialized as the value inside it, and a [`Token`] as its
+//! number. With the feature `uuid`, a `uuid::Uuid` is the [id of a record](RecordId) as its
+//! hyphenated text. With the feature `signals` revocable locks have one more [backend](thread::revocable::backend), for those who
 //! name it.
 #![forbid(unsafe_code)]
 
