@@ -18,7 +18,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `record`, `guard`, `acquire` | what users hold: the fast path is `Record::enter` |
+//! | `record`, `guard`, `acquire`, `upgrade` | what users hold: the fast path is `Record::enter` |
 //! | `line` | who waits for a record here, and what is needed from the server |
 //! | `node` | the protocol's cache between the lines and the way to the server |
 //! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
@@ -57,10 +57,11 @@ mod task;
 mod tests;
 mod trust;
 mod unix;
+mod upgrade;
 mod url;
 mod way;
 
-pub use acquire::{Acquire, Upgrade};
+pub use acquire::Acquire;
 pub use error::{CloseUnknown, ConnectError, LockError, TlsTrouble, Trouble, TroubleKind};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
@@ -75,6 +76,7 @@ pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
 pub use trust::check_authorities;
+pub use upgrade::{Upgrade, UpgradeError};
 pub use url::{DEFAULT_PORT, service_address, shown_url};
 
 /// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
