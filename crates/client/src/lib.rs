@@ -6,7 +6,7 @@
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let locks = lockspan_client::connect("memory:").await?;
-//! let invoice = locks.record("invoice", "42")?;
+//! let invoice = locks.record("invoice", 42)?;
 //! {
 //!     let held = invoice.write().await?;
 //!     println!("writing with token {}", held.token());
@@ -40,6 +40,7 @@ mod error;
 mod greeting;
 mod guard;
 mod line;
+#[doc(hidden)]
 pub mod local;
 mod locks;
 mod memory;
@@ -71,16 +72,41 @@ pub use lockspan_protocol::{
     AsBytes, AsText, BadName, BadToken, Handoff, Owner, Record as Name, RecordId, Token,
 };
 pub use options::Options;
+#[doc(hidden)]
 pub use peer::{Ear, Peer};
+#[doc(hidden)]
 pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
+#[doc(hidden)]
 pub use trust::check_authorities;
 pub use upgrade::{Upgrade, UpgradeError};
+#[doc(hidden)]
 pub use url::{DEFAULT_PORT, service_address, shown_url};
 
-/// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
-/// `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE`, with the default [`Options`].
+/// Connects to a lock service, with the default [`Options`].
+///
+/// | URL | service |
+/// |---|---|
+/// | `memory:` | inside this process. All connections to it of the process are one service, which ends with the last of them |
+/// | `memory:NAME` | the same, but one service for each name: connections with different names do not see each other's locks. Give each test a name of its own |
+/// | `local:` | this user's own service on this machine, started when it is needed |
+/// | `unix:///PATH` | a server, by its socket file |
+/// | `lockspan://HOST:PORT` | a server; the port defaults to 7420 |
+/// | `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE` | a server, with TLS |
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let held = lockspan_client::connect("memory:a").await?.record("invoice", 42)?.write_owned().await?;
+/// // Another name is another service.
+/// let other = lockspan_client::connect("memory:b").await?.record("invoice", 42)?;
+/// assert!(other.try_write().await?.is_some());
+/// // The same name is the same service.
+/// let same = lockspan_client::connect("memory:a").await?.record("invoice", 42)?;
+/// assert!(same.try_write().await?.is_none());
+/// # drop(held);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 ///
 /// # After a fork
 ///
@@ -110,7 +136,8 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
 }
 
 /// Runs a connecting future for a program without an async runtime, on the thread that looks after
-/// such connections.
+/// such connections. For crates that connect to something else.
+#[doc(hidden)]
 pub fn connect_in_background(
     connecting: impl Future<Output = Result<Locks, ConnectError>> + Send + 'static,
 ) -> Result<Locks, ConnectError> {

@@ -37,7 +37,16 @@
 //! name it.
 #![forbid(unsafe_code)]
 
-pub use lockspan_client::*;
+pub use lockspan_client::{
+    Acquire, AsBytes, AsText, BadName, BadToken, CloseUnknown, ConnectError, Guard, Handoff,
+    LockError, Locks, Name, OwnedReadGuard, OwnedWriteGuard, Owner, ReadGuard, Record, RecordId,
+    Stats, TlsTrouble, Token, Trouble, TroubleKind, Upgrade, UpgradeError, WriteGuard,
+};
+// The parameters of `Guard`, for code that is generic over guards.
+#[doc(hidden)]
+pub use lockspan_client::{Exclusive, Kind, Shared};
+#[cfg(not(feature = "redis"))]
+pub use lockspan_client::{Options, blocking_connect, connect};
 #[cfg(feature = "redis")]
 pub use lockspan_redis::{Options, blocking_connect, connect};
 pub use lockspan_thread as thread;

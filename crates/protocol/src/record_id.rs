@@ -111,6 +111,7 @@ impl<T: RecordId<AsText> + ?Sized> RecordId<AsText> for &T {
 }
 
 #[cfg(test)]
+#[expect(clippy::needless_borrows_for_generic_args, reason = "references are ids too")]
 mod tests {
     use super::*;
     use crate::Record;
