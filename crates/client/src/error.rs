@@ -54,8 +54,14 @@ impl LockError {
     /// | `Deadlock` | yes | release what this owner holds, so that the others can go on |
     /// | `UpgradeConflict` | yes | release the read, then acquire for writing |
     /// | `Lost` | yes | what was read or written under the guard may have changed: begin anew |
-    /// | `Refused` | mostly | a limit was reached: release something, or let others do so. Not if the user lacks the right or the acquire names too many owners |
-    /// | `NoSession` | mostly | the server is full or not ready. Not if it does not allow this lease |
+    #[doc = concat!(
+        " | `Refused` | mostly | a limit was reached: release something, or let others ",
+        "do so. Not if the user lacks the right or the acquire names too many owners |",
+    )]
+    #[doc = concat!(
+        " | `NoSession` | mostly | the server is full or not ready. Not if it does not ",
+        "allow this lease |",
+    )]
     /// | `Trouble` | mostly | [`TroubleKind::may_pass`] |
     /// | `TooManyRecords` | yes | release some; not if the acquire names too many owners |
     /// | `Closed` | no | connect again |
@@ -83,7 +89,10 @@ impl LockError {
     ///
     /// | error | | why |
     /// |---|---|---|
-    /// | `Timeout` | yes | it may have been granted while the wait ended; the node gives it back when another wants it |
+    #[doc = concat!(
+        " | `Timeout` | yes | it may have been granted while the wait ended; the node ",
+        "gives it back when another wants it |",
+    )]
     /// | `Deadlock` | no | the acquire was refused; what the owner held before it still holds |
     /// | `UpgradeConflict` | yes | the read is kept until its guard is dropped |
     /// | `Lost` | yes | this node stops a little before the server's lease ends |
@@ -197,7 +206,11 @@ impl TroubleKind {
     ///
     /// | yes | no: a person has to change something |
     /// |---|---|
-    /// | `Unreachable`, `FailOver`, `ReadOnly`, `Busy`, `ClusterDown`, `CantSave` | `OutOfMemory`, `Killed`, `NoPermission`, `NoAuthentication`, `CrossSlot`, `WrongType`, `Other` |
+    #[doc = concat!(
+        " | `Unreachable`, `FailOver`, `ReadOnly`, `Busy`, `ClusterDown`, `CantSave` | ",
+        "`OutOfMemory`, `Killed`, `NoPermission`, `NoAuthentication`, `CrossSlot`, ",
+        "`WrongType`, `Other` |",
+    )]
     #[must_use]
     pub fn may_pass(self) -> bool {
         match self {

@@ -86,8 +86,8 @@ impl Options {
     }
 
     /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
-    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on for
-    /// a while after the guard was checked. It has to be below half of the lease.
+    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
+    /// for a while after the guard was checked. It has to be below half of the lease.
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { margin, ..self }
@@ -135,8 +135,8 @@ impl Options {
         Self { counting: Some(counting), ..self }
     }
 
-    /// How long the forms that try, such as [`Record::try_read`](crate::Record::try_read), give other nodes
-    /// to hand over what they do not use. Defaults to 100 ms.
+    /// How long the forms that try, such as [`Record::try_read`](crate::Record::try_read), give
+    /// other nodes to hand over what they do not use. Defaults to 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { try_for: time, ..self }
@@ -181,16 +181,16 @@ impl Options {
         self
     }
 
-    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults to
-    /// none.
+    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
+    /// to none.
     #[must_use]
     pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
         self
     }
 
-    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there is a
-    /// [key](Self::key) too.
+    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
+    /// is a [key](Self::key) too.
     #[must_use]
     pub fn cert(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.cert = Some(path.into());

@@ -38,10 +38,25 @@ use crate::task;
 ///
 /// | | waits | gives up in time | takes it only if nobody is in the way |
 /// |---|---|---|---|
-/// | task | [`read`](Record::read) | [`read_timeout`](Record::read_timeout) | [`try_read`](Record::try_read) |
-/// | task, owned | [`read_owned`](Record::read_owned) | [`read_owned_timeout`](Record::read_owned_timeout) | [`try_read_owned`](Record::try_read_owned) |
-/// | thread | [`blocking_read`](Record::blocking_read) | [`blocking_read_timeout`](Record::blocking_read_timeout) | [`blocking_try_read`](Record::blocking_try_read) |
-/// | thread, owned | [`blocking_read_owned`](Record::blocking_read_owned) | [`blocking_read_owned_timeout`](Record::blocking_read_owned_timeout) | [`blocking_try_read_owned`](Record::blocking_try_read_owned) |
+#[doc = concat!(
+    " | task | [`read`](Record::read) | [`read_timeout`](Record::read_timeout) | ",
+    "[`try_read`](Record::try_read) |",
+)]
+#[doc = concat!(
+    " | task, owned | [`read_owned`](Record::read_owned) | ",
+    "[`read_owned_timeout`](Record::read_owned_timeout) | ",
+    "[`try_read_owned`](Record::try_read_owned) |",
+)]
+#[doc = concat!(
+    " | thread | [`blocking_read`](Record::blocking_read) | ",
+    "[`blocking_read_timeout`](Record::blocking_read_timeout) | ",
+    "[`blocking_try_read`](Record::blocking_try_read) |",
+)]
+#[doc = concat!(
+    " | thread, owned | [`blocking_read_owned`](Record::blocking_read_owned) | ",
+    "[`blocking_read_owned_timeout`](Record::blocking_read_owned_timeout) | ",
+    "[`blocking_try_read_owned`](Record::blocking_try_read_owned) |",
+)]
 ///
 /// Those that give up answer [`LockError::Timeout`], those that try answer `None`. A reader becomes
 /// a writer by [`Guard::upgrade`], which has the same forms but `_owned`: the guard stays of the

@@ -25,9 +25,9 @@ use crate::{block, clock, task};
 /// An upgrade that was refused or not granted in time, with the guard, which still reads unless
 /// its lease has ended.
 ///
-/// It works with `?`, in functions that return [`LockError`], `Box<dyn Error + Send + Sync>` and the
-/// like. The guard is an [`OwnedReadGuard`] whatever guard was to be upgraded, so that the error
-/// borrows nothing.
+/// It works with `?`, in functions that return [`LockError`], `Box<dyn Error + Send + Sync>` and
+/// the like. The guard is an [`OwnedReadGuard`] whatever guard was to be upgraded, so that the
+/// error borrows nothing.
 ///
 /// **The record is read for as long as the error exists**, also inside a `Box<dyn Error>`. Drop the
 /// error before you acquire the same record for writing. Turning it into a [`LockError`] releases
@@ -261,8 +261,15 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
     ///
     /// | | waits | gives up in time | takes it only if nobody else reads |
     /// |---|---|---|---|
-    /// | in a task | `upgrade` | [`upgrade_timeout`](Guard::upgrade_timeout) | [`try_upgrade`](Guard::try_upgrade) |
-    /// | in a thread | [`blocking_upgrade`](Guard::blocking_upgrade) | [`blocking_upgrade_timeout`](Guard::blocking_upgrade_timeout) | [`blocking_try_upgrade`](Guard::blocking_try_upgrade) |
+    #[doc = concat!(
+        " | in a task | `upgrade` | [`upgrade_timeout`](Guard::upgrade_timeout) | ",
+        "[`try_upgrade`](Guard::try_upgrade) |",
+    )]
+    #[doc = concat!(
+        " | in a thread | [`blocking_upgrade`](Guard::blocking_upgrade) | ",
+        "[`blocking_upgrade_timeout`](Guard::blocking_upgrade_timeout) | ",
+        "[`blocking_try_upgrade`](Guard::blocking_try_upgrade) |",
+    )]
     pub fn upgrade(self) -> Upgrade<R> {
         Upgrade::new(self)
     }

@@ -33,8 +33,8 @@
 //!
 //! With the feature `serde`, a lock is serialized as the value inside it, and a [`Token`] as its
 //! number. With the feature `uuid`, a `uuid::Uuid` is the [id of a record](RecordId) as its
-//! hyphenated text. With the feature `signals` revocable locks have one more [backend](thread::revocable::backend), for those who
-//! name it.
+//! hyphenated text. With the feature `signals` revocable locks have one more
+//! [backend](thread::revocable::backend), for those who name it.
 #![forbid(unsafe_code)]
 
 pub use lockspan_client::{

@@ -18,7 +18,10 @@ pub enum AsText {}
 ///
 /// | type | the id is |
 /// |---|---|
-/// | `&str`, `String`, `&[u8]`, `Vec<u8>`, `[u8; N]`, and whatever else is `AsRef<[u8]>` | its bytes |
+#[doc = concat!(
+    " | `&str`, `String`, `&[u8]`, `Vec<u8>`, `[u8; N]`, and whatever else is ",
+    "`AsRef<[u8]>` | its bytes |",
+)]
 /// | integers of all widths, and references to them | decimal text |
 /// | `uuid::Uuid`, with the feature `uuid` | hyphenated lower-case text |
 ///

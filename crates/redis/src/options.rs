@@ -67,8 +67,8 @@ impl Options {
     }
 
     /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
-    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on for
-    /// a while after the guard was checked. It has to be below half of the lease.
+    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
+    /// for a while after the guard was checked. It has to be below half of the lease.
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { common: self.common.margin(margin), ..self }
@@ -78,8 +78,8 @@ impl Options {
     /// that begin after the others have asked, within this time. Defaults to 16 turns and 2 ms.
     ///
     /// On Redis without [`caching`](Self::caching) it counts from when a write was granted, also if
-    /// nobody else waits, and is for those here who want to write as soon as the one before lets go.
-    /// No turns: each write is asked for.
+    /// nobody else waits, and is for those here who want to write as soon as the one before lets
+    /// go. No turns: each write is asked for.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { common: self.common.stay(turns, time), stay: StayLimits { turns, time }, ..self }
@@ -125,8 +125,9 @@ impl Options {
         Self { common: self.common.counting(counting), ..self }
     }
 
-    /// How long the forms that try, such as [`Record::try_read`](lockspan_client::Record::try_read), give other nodes
-    /// to hand over what they do not use. Defaults to 100 ms.
+    /// How long the forms that try, such as
+    /// [`Record::try_read`](lockspan_client::Record::try_read), give other nodes to hand over what
+    /// they do not use. Defaults to 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { common: self.common.try_for(time), ..self }
@@ -172,8 +173,8 @@ impl Options {
         Self { common: self.common.ca(path), ..self }
     }
 
-    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults to
-    /// none.
+    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
+    /// to none.
     ///
     /// `rediss://` ignores it.
     #[must_use]
@@ -181,8 +182,8 @@ impl Options {
         Self { common: self.common.certificate(cert, key), ..self }
     }
 
-    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there is a
-    /// [key](Self::key) too.
+    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
+    /// is a [key](Self::key) too.
     #[must_use]
     pub fn cert(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.cert(path), ..self }
@@ -195,16 +196,18 @@ impl Options {
         Self { common: self.common.key(path), ..self }
     }
 
-    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis Cluster
-    /// has all keys of a record in one slot. Everybody has to do the same. Defaults to `false`; with
+    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
+    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Defaults to
+    /// `false`; with
     /// `redis-cluster://` to `true`.
     #[must_use]
     pub fn hash_tag(self, hash_tag: bool) -> Self {
         Self { hash_tag, ..self }
     }
 
-    /// Redis: only the two keys of the data model, and nothing beside them: no leases, so what a dead
-    /// program held stays held; no line, but polling; no tokens, all are zero. Defaults to `false`.
+    /// Redis: only the two keys of the data model, and nothing beside them: no leases, so what a
+    /// dead program held stays held; no line, but polling; no tokens, all are zero. Defaults to
+    /// `false`.
     #[must_use]
     pub fn plain(self, plain: bool) -> Self {
         Self { plain, ..self }
