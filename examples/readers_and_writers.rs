@@ -31,11 +31,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         _ = &mut upgrade => println!("unexpected: the other still reads"),
         () = tokio::task::yield_now() => {}
     }
-    let Err((b, why)) = b.upgrade().await else { return Err("both upgraded".into()) };
-    println!("the second upgrader: {why}");
+    let Err(refused) = b.upgrade().await else { return Err("both upgraded".into()) };
+    println!("the second upgrader: {}", refused.cause());
+    let b = refused.into_guard();
     println!("it still reads: {}", b.is_valid());
     drop(b);
-    let writer = upgrade.await.map_err(|(_, why)| why)?;
+    let writer = upgrade.await?;
     println!("the first upgrader writes");
 
     // Others may read beside us from here on, but nobody wrote in between.

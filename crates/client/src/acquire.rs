@@ -1,4 +1,4 @@
-//! Waiting for a record: the futures behind `read`, `write` and `upgrade`.
+//! Waiting for a record: the futures behind `read` and `write`.
 //!
 //! A future that is dropped leaves the line; if it was just granted the record, it hands it on.
 //! In a child of a fork it is refused with [`LockError::Forked`] and leaves nothing: see `node`.
@@ -16,22 +16,22 @@ use tokio::task::coop;
 use crate::clock;
 use crate::entry::lock;
 use crate::error::LockError;
-use crate::guard::{Exclusive, Guard, Kind, Shared};
+use crate::guard::{Guard, Kind};
 use crate::line::{Answer, Place, Waiter};
 use crate::meter::Wait;
 use crate::record::Record;
 
 /// Where somebody stands in line.
 #[derive(Debug)]
-struct InLine {
-    place: Place,
+pub(crate) struct InLine {
+    pub(crate) place: Place,
     /// None if nobody counts.
-    wait: Option<Wait>,
+    pub(crate) wait: Option<Wait>,
 }
 
 impl InLine {
     /// It is in.
-    fn over(self, now: Tick) {
+    pub(crate) fn over(self, now: Tick) {
         if let Some(wait) = self.wait {
             wait.over(now);
         }
@@ -156,7 +156,7 @@ impl Record {
     }
 
     /// Whether there is an answer for a place in line. If not, this waker is called.
-    fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
+    pub(crate) fn ask(&self, place: Place, waker: &Waker) -> Option<Answer> {
         let answer = self.answer(place);
         if answer.is_some() {
             return answer;
@@ -245,7 +245,7 @@ impl Record {
     }
 
     /// Leaves the line; returns what it had just been given.
-    fn give_up(&self, place: Place) -> Option<Pass> {
+    pub(crate) fn give_up(&self, place: Place) -> Option<(Pass, Token)> {
         if self.node().is_forked() {
             return None;
         }
@@ -258,7 +258,7 @@ impl Record {
         });
         drop(gone);
         self.not_in_line();
-        answer.and_then(Result::ok).map(|(pass, _)| pass)
+        answer.and_then(Result::ok)
     }
 
     /// Takes a name out of the books of those who wait.
@@ -336,92 +336,9 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Drop for Acquire<K, R> {
         let Some(held) = &self.record else { return };
         let record = held.borrow();
         if let Some(there) = &self.place
-            && let Some(pass) = record.give_up(there.place)
+            && let Some((pass, _)) = record.give_up(there.place)
         {
             record.leave(pass);
-        }
-    }
-}
-
-/// Waits for a reader to become the writer. It keeps reading meanwhile.
-#[derive(Debug)]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Upgrade<R: Borrow<Record> + Unpin> {
-    guard: Option<Guard<Shared, R>>,
-    place: Option<InLine>,
-}
-
-impl<R: Borrow<Record> + Unpin> Upgrade<R> {
-    pub(crate) fn new(guard: Guard<Shared, R>) -> Self {
-        Self { guard: Some(guard), place: None }
-    }
-}
-
-/// The reader has become the writer; that counts only if its lease stands now.
-fn turn<R: Borrow<Record>>(
-    mut guard: Guard<Shared, R>,
-    pass: Pass,
-    token: Token,
-) -> Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)> {
-    guard.set_pass(pass);
-    if guard.is_valid() { Ok(guard.turned(token)) } else { Err((guard, LockError::Lost)) }
-}
-
-impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
-    type Output = Result<Guard<Exclusive, R>, (Guard<Shared, R>, LockError)>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
-        let guard = this.guard.take().expect("a future is not polled after it is ready");
-        let record = guard.record();
-        if record.node().is_forked() {
-            this.place = None;
-            return Poll::Ready(Err((guard, LockError::Forked)));
-        }
-        let place = match &this.place {
-            Some(there) => there.place,
-            None => {
-                // The node may have the record for writing already, with nobody else in it.
-                if let Some(pass) = record.entry.gate.upgrade(guard.pass().reader(), true) {
-                    let token = record.entry.token();
-                    return Poll::Ready(turn(guard, pass, token));
-                }
-                if !guard.is_valid() {
-                    return Poll::Ready(Err((guard, LockError::Lost)));
-                }
-                let wait = record.begin_wait();
-                let reader = guard.pass().reader();
-                match record.get_in_line(Mode::Write, Some(reader), context.waker()) {
-                    Ok(place) => this.place.insert(InLine { place, wait }).place,
-                    Err(why) => return Poll::Ready(Err((guard, why))),
-                }
-            }
-        };
-        match record.ask(place, context.waker()) {
-            None => {
-                this.guard = Some(guard);
-                Poll::Pending
-            }
-            Some(Ok((pass, token))) => {
-                if let Some(there) = this.place.take() {
-                    there.over(clock::now());
-                }
-                Poll::Ready(turn(guard, pass, token))
-            }
-            Some(Err(why)) => {
-                this.place = None;
-                Poll::Ready(Err((guard, why)))
-            }
-        }
-    }
-}
-
-impl<R: Borrow<Record> + Unpin> Drop for Upgrade<R> {
-    fn drop(&mut self) {
-        let (Some(guard), Some(there)) = (&mut self.guard, &self.place) else { return };
-        if let Some(pass) = guard.record().give_up(there.place) {
-            // It leaves as the writer that it has just become.
-            guard.set_pass(pass);
         }
     }
 }

@@ -46,6 +46,78 @@ pub enum LockError {
 }
 
 impl LockError {
+    /// Whether trying again may succeed although neither the program nor its configuration changes.
+    ///
+    /// | error | | before the next attempt |
+    /// |---|---|---|
+    /// | `Timeout` | yes | |
+    /// | `Deadlock` | yes | release what this owner holds, so that the others can go on |
+    /// | `UpgradeConflict` | yes | release the read, then acquire for writing |
+    /// | `Lost` | yes | what was read or written under the guard may have changed: begin anew |
+    #[doc = concat!(
+        " | `Refused` | mostly | a limit was reached: release something, or let others ",
+        "do so. Not if the user lacks the right or the acquire names too many owners |",
+    )]
+    #[doc = concat!(
+        " | `NoSession` | mostly | the server is full or not ready. Not if it does not ",
+        "allow this lease |",
+    )]
+    /// | `Trouble` | mostly | [`TroubleKind::may_pass`] |
+    /// | `TooManyRecords` | yes | release some; not if the acquire names too many owners |
+    /// | `Closed` | no | connect again |
+    /// | `Forked` | no | connect again in the child |
+    ///
+    /// Wait a little before each attempt, longer each time; a timeout has already waited.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Deadlock { .. } | Self::UpgradeConflict | Self::Lost => true,
+            Self::Refused(why) => why.is_retryable(),
+            Self::NoSession(why) => why.is_retryable(),
+            Self::Trouble(why) => why.kind.may_pass(),
+            Self::TooManyRecords(why) => !matches!(**why, WantRefusal::TooManyOwners { .. }),
+            Self::Closed | Self::Forked => false,
+        }
+    }
+
+    /// Whether the service may count the record as held by this process although the call failed,
+    /// so that others have to wait: at most until the lease is over. It never means that the caller
+    /// may use the record.
+    ///
+    /// After an upgrade ask the guard in the [`UpgradeError`](crate::UpgradeError) instead: if it
+    /// [is valid](crate::Guard::is_valid) it still reads, whatever the error is.
+    ///
+    /// | error | | why |
+    /// |---|---|---|
+    #[doc = concat!(
+        " | `Timeout` | yes | it may have been granted while the wait ended; the node ",
+        "gives it back when another wants it |",
+    )]
+    /// | `Deadlock` | no | the acquire was refused; what the owner held before it still holds |
+    /// | `UpgradeConflict` | yes | the read is kept until its guard is dropped |
+    /// | `Lost` | yes | this node stops a little before the server's lease ends |
+    /// | `Refused` | no | the server has granted nothing |
+    /// | `NoSession` | no | without a session nothing is held |
+    /// | `Trouble` | yes | the store may have done what was asked, and the answer was lost |
+    /// | `TooManyRecords` | no | the server was not asked |
+    /// | `Closed` | yes | the server may not have heard of the end: [`CloseUnknown`] |
+    /// | `Forked` | no | what is held is the parent's, not this process's |
+    #[must_use]
+    pub fn may_still_hold(&self) -> bool {
+        match self {
+            Self::Timeout
+            | Self::UpgradeConflict
+            | Self::Lost
+            | Self::Trouble(_)
+            | Self::Closed => true,
+            Self::Deadlock { .. }
+            | Self::Refused(_)
+            | Self::NoSession(_)
+            | Self::TooManyRecords(_)
+            | Self::Forked => false,
+        }
+    }
+
     /// The words of the protocol as an error of this crate.
     pub(crate) fn from_refusal(why: AcquireRefusal) -> Self {
         match why {
@@ -127,6 +199,36 @@ pub enum TroubleKind {
     CantSave,
     /// Something else.
     Other,
+}
+
+impl TroubleKind {
+    /// Whether it may pass by itself, so that trying again for a while makes sense.
+    ///
+    /// | yes | no: a person has to change something |
+    /// |---|---|
+    #[doc = concat!(
+        " | `Unreachable`, `FailOver`, `ReadOnly`, `Busy`, `ClusterDown`, `CantSave` | ",
+        "`OutOfMemory`, `Killed`, `NoPermission`, `NoAuthentication`, `CrossSlot`, ",
+        "`WrongType`, `Other` |",
+    )]
+    #[must_use]
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::Unreachable
+            | Self::FailOver
+            | Self::ReadOnly
+            | Self::Busy
+            | Self::ClusterDown
+            | Self::CantSave => true,
+            Self::OutOfMemory
+            | Self::Killed
+            | Self::NoPermission
+            | Self::NoAuthentication
+            | Self::CrossSlot
+            | Self::WrongType
+            | Self::Other => false,
+        }
+    }
 }
 
 impl fmt::Display for Trouble {
@@ -341,7 +443,56 @@ impl std::error::Error for CloseUnknown {}
 
 #[cfg(test)]
 mod tests {
+    use lockspan_protocol::Mode;
+
     use super::*;
+
+    /// What is promised of an error: whether it is retryable, and whether the record may still be
+    /// held. A new variant does not compile until it is here; and below, where it is tested.
+    fn promised(error: &LockError) -> (bool, bool) {
+        match error {
+            LockError::Timeout => (true, true),
+            LockError::Deadlock { .. } => (true, false),
+            LockError::UpgradeConflict => (true, true),
+            LockError::Lost => (true, true),
+            LockError::Refused(why) => (!matches!(**why, AcquireRefusal::Denied { .. }), false),
+            LockError::NoSession(why) => (!matches!(**why, SessionRefusal::Lease { .. }), false),
+            LockError::Trouble(why) => (why.kind == TroubleKind::Unreachable, true),
+            LockError::TooManyRecords(why) => {
+                (matches!(**why, WantRefusal::TooManyRecords { .. }), false)
+            }
+            LockError::Closed => (false, true),
+            LockError::Forked => (false, false),
+        }
+    }
+
+    #[test]
+    fn every_error_says_whether_to_try_again_and_whether_the_record_may_be_held() {
+        let trouble = |kind| LockError::Trouble(Box::new(Trouble { kind, said: String::new() }));
+        let lease = std::time::Duration::from_secs(1);
+        let all = [
+            LockError::Timeout,
+            LockError::Deadlock { cycle: vec![Owner(1)] },
+            LockError::UpgradeConflict,
+            LockError::Lost,
+            LockError::Refused(Box::new(AcquireRefusal::TooManyWaiters { max: 1 })),
+            LockError::Refused(Box::new(AcquireRefusal::Denied { mode: Mode::Read })),
+            LockError::NoSession(Box::new(SessionRefusal::TooMany { max: 1 })),
+            LockError::NoSession(Box::new(SessionRefusal::Lease { min: lease, max: lease })),
+            trouble(TroubleKind::Unreachable),
+            trouble(TroubleKind::WrongType),
+            LockError::TooManyRecords(Box::new(WantRefusal::TooManyRecords { max: 1 })),
+            LockError::TooManyRecords(Box::new(WantRefusal::TooManyOwners { max: 1 })),
+            LockError::Closed,
+            LockError::Forked,
+        ];
+        let kinds: std::collections::HashSet<_> = all.iter().map(std::mem::discriminant).collect();
+        assert_eq!(kinds.len(), 10, "every variant is here");
+        for error in all {
+            let said = (error.is_retryable(), error.may_still_hold());
+            assert_eq!(said, promised(&error), "{error:?}");
+        }
+    }
 
     #[test]
     fn a_socket_that_may_not_be_used_is_not_asked_whether_it_runs() {

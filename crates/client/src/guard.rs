@@ -4,13 +4,13 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::{Mode, Token};
 use lockspan_thread::gate::{Left, Pass};
 
-use crate::acquire::Upgrade;
+use crate::block;
 use crate::clock;
 use crate::entry::lock;
 use crate::record::Record;
@@ -103,6 +103,12 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         Guard::new(record, pass, token)
     }
 
+    /// The same hold, in a guard that has the handle of the record with it.
+    pub(crate) fn into_owned(mut self) -> Guard<K, Record> {
+        let (record, pass) = self.take_held();
+        Guard::new(record.borrow().clone(), pass, self.token)
+    }
+
     /// The fencing token. The store behind this record should remember the highest token that the
     /// holder of a *write* lock has shown it, and refuse a lower one. Show it with the first read
     /// under a write lock and with every write; a fence at writes alone loses an update when a
@@ -143,6 +149,27 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         }
     }
 
+    /// [`Guard::lost`] for a thread. Not to be called in a task: it blocks.
+    ///
+    /// A thread that works under the guard asks [`Guard::is_valid`] now and then instead; this is
+    /// for a thread beside it.
+    pub fn blocking_lost(&self) {
+        block::block_on(self.lost());
+    }
+
+    /// [`Guard::blocking_lost`] for at most this long: whether the record is lost.
+    #[must_use = "it returns as well when the time is over"]
+    pub fn blocking_lost_timeout(&self, time: Duration) -> bool {
+        // A time that no clock can show is for ever.
+        match Instant::now().checked_add(time) {
+            Some(deadline) => block::block_until(self.lost(), deadline).is_some(),
+            None => {
+                self.blocking_lost();
+                true
+            }
+        }
+    }
+
     async fn lost_here(&self) {
         let record = self.record();
         loop {
@@ -158,19 +185,6 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
                 () = task::timer(record.node(), left) => {}
             }
         }
-    }
-}
-
-impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
-    /// Becomes the writer, without anybody writing in between. Refused if somebody else already
-    /// waits for the same: both would wait for ever. Then this guard is returned, and still reads.
-    pub fn upgrade(self) -> Upgrade<R> {
-        Upgrade::new(self)
-    }
-
-    /// [`Guard::upgrade`] for a thread.
-    pub fn blocking_upgrade(self) -> Result<Guard<Exclusive, R>, (Self, crate::error::LockError)> {
-        crate::block::block_on(self.upgrade())
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //! # tokio::runtime::Runtime::new().unwrap().block_on(async {
 //! let locks = lockspan_client::connect("memory:").await?;
-//! let invoice = locks.record("invoice", "42")?;
+//! let invoice = locks.record("invoice", 42)?;
 //! {
 //!     let held = invoice.write().await?;
 //!     println!("writing with token {}", held.token());
@@ -18,7 +18,7 @@
 //!
 //! | module | job |
 //! |---|---|
-//! | `record`, `guard`, `acquire` | what users hold: the fast path is `Record::enter` |
+//! | `record`, `guard`, `acquire`, `upgrade` | what users hold: the fast path is `Record::enter` |
 //! | `line` | who waits for a record here, and what is needed from the server |
 //! | `node` | the protocol's cache between the lines and the way to the server |
 //! | `way`, `stream`, `memory` | the way: a connection, or a service in this process |
@@ -40,6 +40,7 @@ mod error;
 mod greeting;
 mod guard;
 mod line;
+#[doc(hidden)]
 pub mod local;
 mod locks;
 mod memory;
@@ -57,26 +58,62 @@ mod task;
 mod tests;
 mod trust;
 mod unix;
+mod upgrade;
 mod url;
 mod way;
 
-pub use acquire::{Acquire, Upgrade};
+pub use acquire::Acquire;
 pub use error::{CloseUnknown, ConnectError, LockError, TlsTrouble, Trouble, TroubleKind};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,
 };
 pub use locks::Locks;
-pub use lockspan_protocol::{BadName, BadToken, Handoff, Owner, Record as Name, Token};
+pub use lockspan_protocol::{
+    AsBytes, AsText, BadName, BadToken, Handoff, Owner, Record as Name, RecordId, Token,
+};
 pub use options::Options;
+#[doc(hidden)]
 pub use peer::{Ear, Peer};
+#[doc(hidden)]
 pub use plain::Plain;
 pub use record::Record;
 pub use stats::Stats;
+#[doc(hidden)]
 pub use trust::check_authorities;
+pub use upgrade::{Upgrade, UpgradeError};
+#[doc(hidden)]
 pub use url::{DEFAULT_PORT, service_address, shown_url};
 
-/// Connects to a lock service: `memory:`, `local:`, `lockspan://HOST:PORT`, `unix:///PATH`, or
-/// `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE`, with the default [`Options`].
+/// Connects to a lock service, with the default [`Options`].
+///
+/// | URL | service |
+/// |---|---|
+#[doc = concat!(
+    " | `memory:` | inside this process. All connections to it of the process are one ",
+    "service, which ends with the last of them |",
+)]
+#[doc = concat!(
+    " | `memory:NAME` | the same, but one service for each name: connections with ",
+    "different names do not see each other's locks. Give each test a name of its own |",
+)]
+/// | `local:` | this user's own service on this machine, started when it is needed |
+/// | `unix:///PATH` | a server, by its socket file |
+/// | `lockspan://HOST:PORT` | a server; the port defaults to 7420 |
+/// | `lockspans://USER:PASSWORD@HOST:PORT?ca=FILE` | a server, with TLS |
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let one = lockspan_client::connect("memory:a").await?;
+/// let held = one.record("invoice", 42)?.write_owned().await?;
+/// // Another name is another service.
+/// let other = lockspan_client::connect("memory:b").await?;
+/// assert!(other.record("invoice", 42)?.try_write().await?.is_some());
+/// // The same name is the same service.
+/// let same = lockspan_client::connect("memory:a").await?;
+/// assert!(same.record("invoice", 42)?.try_write().await?.is_none());
+/// # drop(held);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 ///
 /// # After a fork
 ///
@@ -106,7 +143,8 @@ pub async fn connect(url: &str) -> Result<Locks, ConnectError> {
 }
 
 /// Runs a connecting future for a program without an async runtime, on the thread that looks after
-/// such connections.
+/// such connections. For crates that connect to something else.
+#[doc(hidden)]
 pub fn connect_in_background(
     connecting: impl Future<Output = Result<Locks, ConnectError>> + Send + 'static,
 ) -> Result<Locks, ConnectError> {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use lockspan_park::fork::ProcessBound;
-use lockspan_protocol::{BadName, Owner, Record as Name};
+use lockspan_protocol::{BadName, Owner, Record as Name, RecordId};
 
 use crate::entry::Entry;
 use crate::error::{CloseUnknown, LockError};
@@ -61,12 +61,21 @@ impl Locks {
         Self { handle: Arc::new(handle), owner: None }
     }
 
-    /// The record with this name. The datatype has no colon, neither is empty, and together they
-    /// have at most 512 bytes.
-    pub fn record(
+    /// The record with this name. The id is text, bytes or an integer, or a UUID with the feature
+    /// `uuid`: [`RecordId`]. The datatype has no colon, neither is empty, and together they have at
+    /// most 512 bytes.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let locks = lockspan_client::connect("memory:").await?;
+    /// let invoice = locks.record("invoice", 42)?;
+    /// assert_eq!(invoice.name(), locks.record("invoice", "42")?.name());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn record<As>(
         &self,
         datatype: impl AsRef<[u8]>,
-        id: impl AsRef<[u8]>,
+        id: impl RecordId<As>,
     ) -> Result<Record, BadName> {
         Ok(self.named(&Name::new(datatype, id)?))
     }

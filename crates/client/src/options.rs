@@ -77,121 +77,128 @@ impl Options {
         }
     }
 
-    /// How long the server waits for a word from this node before it gives its records to others.
-    /// 10 seconds unless told; the node itself stops using them a tenth earlier. The server has
-    /// bounds for it.
+    /// How long the service waits for a word from this node before it gives its records to others.
+    /// Defaults to 10 s. The node extends its lease by itself, and stops using its records a tenth
+    /// earlier. A server has bounds for it: `--min-lease` and `--max-lease`.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    /// How much earlier than that tenth this node stops using its records. Nothing unless told;
-    /// more where clocks are worse than 5 % or work goes on for a while after the guard was looked
-    /// at.
+    /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
+    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
+    /// for a while after the guard was checked. It has to be below half of the lease.
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { margin, ..self }
     }
 
-    /// How long this node's threads may keep a record that others wait for: at most so many turns
-    /// that begin after the others have asked, within this time. 16 and 2 ms unless told.
+    /// How long threads of this node may keep a record that others wait for: at most so many turns
+    /// that begin after the others have asked, within this time. Defaults to 16 turns and 2 ms.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { stay: StayLimits { turns, time }, ..self }
     }
 
-    /// How waits end: by a grant that the server pushes (the default), or by its word to ask again.
+    /// How waits end: by a grant that the server pushes, or by its word to ask again. Defaults to
+    /// [`Handoff::Direct`], the grant.
     #[must_use]
     pub fn handoff(self, handoff: Handoff) -> Self {
         Self { handoff, ..self }
     }
 
-    /// Whether a record stays on this node when it is not used. It does unless told; without, each
-    /// release goes to the server.
+    /// Whether a record stays on this node while it is not used, so that taking it again makes no
+    /// call. Defaults to `true`; without it each release goes to the server.
     #[must_use]
     pub fn caching(self, caching: bool) -> Self {
         Self { caching, ..self }
     }
 
-    /// After how long an unused record goes back to the server. A minute unless told.
+    /// After how long an unused record goes back to the service. Defaults to 60 s.
     #[must_use]
     pub fn idle(self, idle: Duration) -> Self {
         Self { idle, ..self }
     }
 
-    /// Beyond this number of records, those that were used least recently go back to the server.
-    /// 100,000 unless told.
+    /// Beyond this number of records, those that were used least recently go back to the service.
+    /// Defaults to 100,000.
     #[must_use]
     pub fn max_cached(self, max_cached: usize) -> Self {
         Self { max_cached, ..self }
     }
 
-    /// Whether this connection counts for the `metrics` façade. Unless told, it does as soon as a
+    /// Whether this connection counts for the `metrics` façade. Defaults to doing so as soon as a
     /// recorder is installed; one that is installed later than the connection is seen within a
-    /// second. Only a recorder that has no fields at all needs to be told of.
+    /// second. Only a recorder that has no fields at all needs `true`.
     #[must_use]
     pub fn counting(self, counting: bool) -> Self {
         Self { counting: Some(counting), ..self }
     }
 
-    /// How long [`Record::try_read`](crate::Record::try_read) and `try_write` give other nodes to
-    /// hand over what they do not use. 100 ms unless told.
+    /// How long the forms that try, such as [`Record::try_read`](crate::Record::try_read), give
+    /// other nodes to hand over what they do not use. Defaults to 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { try_for: time, ..self }
     }
 
-    /// What the server's lists call this node.
+    /// What the server's lists call this node. Defaults to `lockspan`.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// Who to be there, for a server that has users. What the URL says goes before it.
+    /// The user to log in as, for a server that has users. Defaults to `default` if there is a
+    /// password, else to no login. A user in the URL takes precedence.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.login.user = Some(name.into());
         self
     }
 
-    /// The password of the user, who is `default` unless told.
+    /// The password of the [user](Self::user). Defaults to none. A password in the URL takes
+    /// precedence.
     #[must_use]
     pub fn password(mut self, password: impl Into<Vec<u8>>) -> Self {
         self.login.password = Some(Secret::new(password.into()));
         self
     }
 
-    /// The file that has the password of the user: it is read each time that a connection is made,
-    /// without white space at its end.
+    /// The file that has the password of the [user](Self::user): it is read each time that a
+    /// connection is made, without white space at its end. Defaults to none. A password in the URL
+    /// takes precedence.
     #[must_use]
     pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.login.password_file = Some(path.into());
         self
     }
 
-    /// `lockspans://`: the authorities that the server's certificate may be from, a PEM file. Those
-    /// of the system unless told.
+    /// `lockspans://`: a PEM file with the authorities that the server's certificate may be from.
+    /// Defaults to those of the system.
     #[must_use]
     pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.ca = Some(path.into());
         self
     }
 
-    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files.
+    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
+    /// to none.
     #[must_use]
     pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
         self
     }
 
-    /// The certificate alone: connecting fails unless there is a [key](Self::key) too.
+    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
+    /// is a [key](Self::key) too.
     #[must_use]
     pub fn cert(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.cert = Some(path.into());
         self
     }
 
-    /// The key alone: connecting fails unless there is a [certificate](Self::cert) too.
+    /// The key of [`certificate`](Self::certificate) alone: connecting fails unless there is a
+    /// [certificate](Self::cert) too.
     #[must_use]
     pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.key = Some(path.into());

@@ -67,6 +67,7 @@ impl Ear {
 impl Options {
     /// Connects to a peer of this program, which is made with the ear to speak to. It has to be
     /// called in a tokio runtime.
+    #[doc(hidden)]
     pub fn connect_to(
         self,
         make: impl FnOnce(Ear) -> Box<dyn Peer>,

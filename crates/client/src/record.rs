@@ -29,6 +29,39 @@ use crate::task;
 /// A handle: cheap to clone, and to be kept where the record is used again and again, since it
 /// saves the search by name. While the node has the record cached, taking and leaving it makes no
 /// call.
+///
+/// # Forms
+///
+/// Each way to acquire is there for tasks (`async`) and for threads (`blocking_`, which must not be
+/// called in a task), with a guard that borrows the record and with one that has its handle
+/// (`_owned`). All of them exist for `write` too.
+///
+/// | | waits | gives up in time | takes it only if nobody is in the way |
+/// |---|---|---|---|
+#[doc = concat!(
+    " | task | [`read`](Record::read) | [`read_timeout`](Record::read_timeout) | ",
+    "[`try_read`](Record::try_read) |",
+)]
+#[doc = concat!(
+    " | task, owned | [`read_owned`](Record::read_owned) | ",
+    "[`read_owned_timeout`](Record::read_owned_timeout) | ",
+    "[`try_read_owned`](Record::try_read_owned) |",
+)]
+#[doc = concat!(
+    " | thread | [`blocking_read`](Record::blocking_read) | ",
+    "[`blocking_read_timeout`](Record::blocking_read_timeout) | ",
+    "[`blocking_try_read`](Record::blocking_try_read) |",
+)]
+#[doc = concat!(
+    " | thread, owned | [`blocking_read_owned`](Record::blocking_read_owned) | ",
+    "[`blocking_read_owned_timeout`](Record::blocking_read_owned_timeout) | ",
+    "[`blocking_try_read_owned`](Record::blocking_try_read_owned) |",
+)]
+///
+/// Those that give up answer [`LockError::Timeout`], those that try answer `None`. A reader becomes
+/// a writer by [`Guard::upgrade`], which has the same forms but `_owned`: the guard stays of the
+/// kind that it is. A writer becomes a reader by [`Guard::downgrade`], which never waits. Until a
+/// guard is lost one waits with [`Guard::lost`] or [`Guard::blocking_lost`].
 #[derive(Clone)]
 pub struct Record {
     pub(crate) handle: Arc<Handle>,
@@ -84,40 +117,6 @@ impl Record {
         self.in_time(self.write(), time).await
     }
 
-    /// Reads if nobody is in the way. What another node has cached but does not use is fetched; so
-    /// this may take a few round trips, but not longer than
-    /// [`Options::try_for`](crate::Options::try_for).
-    pub async fn try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
-        self.try_acquire(self.read()).await
-    }
-
-    /// Writes if nobody is in the way; as [`Record::try_read`].
-    pub async fn try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
-        self.try_acquire(self.write()).await
-    }
-
-    /// [`Record::read`] for a thread. Not to be called in a task: it blocks.
-    #[inline]
-    pub fn blocking_read(&self) -> Result<ReadGuard<'_>, LockError> {
-        self.block(None)
-    }
-
-    /// [`Record::write`] for a thread. Not to be called in a task: it blocks.
-    #[inline]
-    pub fn blocking_write(&self) -> Result<WriteGuard<'_>, LockError> {
-        self.block(None)
-    }
-
-    /// [`Record::read_timeout`] for a thread.
-    pub fn blocking_read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
-        self.block(Some(time))
-    }
-
-    /// [`Record::write_timeout`] for a thread.
-    pub fn blocking_write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
-        self.block(Some(time))
-    }
-
     /// [`Record::read_timeout`] with the guard of [`Record::read_owned`].
     pub async fn read_owned_timeout(self, time: Duration) -> Result<OwnedReadGuard, LockError> {
         let record = self.clone();
@@ -130,14 +129,93 @@ impl Record {
         record.in_time(self.write_owned(), time).await
     }
 
-    #[inline(always)]
-    fn block<K: Kind>(&self, time: Option<Duration>) -> Result<Guard<K, &Self>, LockError> {
-        // What needs no waiting needs nothing to be woken by either.
-        let (pass, token) = match self.enter(K::MODE) {
-            Some(entered) => entered,
-            None => self.block_in_line::<K>(time)?,
-        };
-        Ok(Guard::new(self, pass, token))
+    /// Reads if nobody is in the way; else `None`. What another node has cached but does not use is
+    /// fetched; so this may take a few round trips, but not longer than
+    /// [`Options::try_for`](crate::Options::try_for).
+    pub async fn try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
+        self.try_acquire(self.read()).await
+    }
+
+    /// Writes if nobody is in the way; as [`Record::try_read`].
+    pub async fn try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
+        self.try_acquire(self.write()).await
+    }
+
+    /// [`Record::try_read`] with the guard of [`Record::read_owned`].
+    pub async fn try_read_owned(self) -> Result<Option<OwnedReadGuard>, LockError> {
+        let record = self.clone();
+        record.try_acquire(self.read_owned()).await
+    }
+
+    /// [`Record::try_write`] with the guard of [`Record::write_owned`].
+    pub async fn try_write_owned(self) -> Result<Option<OwnedWriteGuard>, LockError> {
+        let record = self.clone();
+        record.try_acquire(self.write_owned()).await
+    }
+
+    /// [`Record::read`] for a thread. Not to be called in a task: it blocks.
+    #[inline]
+    pub fn blocking_read(&self) -> Result<ReadGuard<'_>, LockError> {
+        block(self, None)
+    }
+
+    /// [`Record::write`] for a thread. Not to be called in a task: it blocks.
+    #[inline]
+    pub fn blocking_write(&self) -> Result<WriteGuard<'_>, LockError> {
+        block(self, None)
+    }
+
+    /// [`Record::read_owned`] for a thread.
+    pub fn blocking_read_owned(self) -> Result<OwnedReadGuard, LockError> {
+        block(self, None)
+    }
+
+    /// [`Record::write_owned`] for a thread.
+    pub fn blocking_write_owned(self) -> Result<OwnedWriteGuard, LockError> {
+        block(self, None)
+    }
+
+    /// [`Record::read_timeout`] for a thread.
+    pub fn blocking_read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
+        block(self, Some(time))
+    }
+
+    /// [`Record::write_timeout`] for a thread.
+    pub fn blocking_write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
+        block(self, Some(time))
+    }
+
+    /// [`Record::read_owned_timeout`] for a thread.
+    pub fn blocking_read_owned_timeout(self, time: Duration) -> Result<OwnedReadGuard, LockError> {
+        block(self, Some(time))
+    }
+
+    /// [`Record::write_owned_timeout`] for a thread.
+    pub fn blocking_write_owned_timeout(
+        self,
+        time: Duration,
+    ) -> Result<OwnedWriteGuard, LockError> {
+        block(self, Some(time))
+    }
+
+    /// [`Record::try_read`] for a thread.
+    pub fn blocking_try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
+        try_block(self)
+    }
+
+    /// [`Record::try_write`] for a thread.
+    pub fn blocking_try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
+        try_block(self)
+    }
+
+    /// [`Record::try_read_owned`] for a thread.
+    pub fn blocking_try_read_owned(self) -> Result<Option<OwnedReadGuard>, LockError> {
+        try_block(self)
+    }
+
+    /// [`Record::try_write_owned`] for a thread.
+    pub fn blocking_try_write_owned(self) -> Result<Option<OwnedWriteGuard>, LockError> {
+        try_block(self)
     }
 
     #[cold]
@@ -174,22 +252,23 @@ impl Record {
         BoundFuture::new(waiting, || Poll::Ready(Err(LockError::Forked))).await
     }
 
-    async fn try_acquire<'a, K: Kind>(
-        &'a self,
-        acquire: Acquire<K, &'a Self>,
-    ) -> Result<Option<Guard<K, &'a Self>>, LockError> {
+    async fn try_acquire<K: Kind, R: Borrow<Self> + Unpin>(
+        &self,
+        acquire: Acquire<K, R>,
+    ) -> Result<Option<Guard<K, R>>, LockError> {
+        if self.is_in_use_here(K::MODE)? {
+            return Ok(None);
+        }
+        unless_late(self.in_time(acquire, self.handle.try_for).await)
+    }
+
+    /// Whether somebody of this node is in the way.
+    fn is_in_use_here(&self, mode: Mode) -> Result<bool, LockError> {
         if self.node().is_forked() {
             return Err(LockError::Forked);
         }
         let inside = self.entry.gate.inside();
-        if inside.writer || (K::MODE == Mode::Write && inside.readers > 0) {
-            return Ok(None);
-        }
-        match self.in_time(acquire, self.handle.try_for).await {
-            Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Timeout) => Ok(None),
-            Err(why) => Err(why),
-        }
+        Ok(inside.writer || (mode == Mode::Write && inside.readers > 0))
     }
 
     /// Somebody who wrote goes on reading.
@@ -203,6 +282,39 @@ impl Record {
             }
             line.left(look, wakes);
         });
+    }
+}
+
+/// Blocks the thread until the record is held, or for at most this long.
+#[inline(always)]
+fn block<K: Kind, R: Borrow<Record>>(
+    record: R,
+    time: Option<Duration>,
+) -> Result<Guard<K, R>, LockError> {
+    // What needs no waiting needs nothing to be woken by either.
+    let (pass, token) = match record.borrow().enter(K::MODE) {
+        Some(entered) => entered,
+        None => record.borrow().block_in_line::<K>(time)?,
+    };
+    Ok(Guard::new(record, pass, token))
+}
+
+/// Blocks the thread while what nobody uses is fetched.
+fn try_block<K: Kind, R: Borrow<Record>>(record: R) -> Result<Option<Guard<K, R>>, LockError> {
+    let this = record.borrow();
+    if this.is_in_use_here(K::MODE)? {
+        return Ok(None);
+    }
+    let time = this.handle.try_for;
+    unless_late(block(record, Some(time)))
+}
+
+/// Nothing if the time was over.
+fn unless_late<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
+    match acquired {
+        Ok(guard) => Ok(Some(guard)),
+        Err(LockError::Timeout) => Ok(None),
+        Err(why) => Err(why),
     }
 }
 

@@ -74,7 +74,8 @@ async fn a_read_where_a_write_was_asked_for_is_an_error_and_nothing_is_held() {
     assert!(matches!(end, Some(ToServer::Cancel { keep: None, .. })), "{end:?}");
     // What it grants as it was asked to can be used, and kept by a writer in vain.
     let reader = tokio::time::timeout(SOON, record.read()).await.unwrap().unwrap();
-    let (reader, why) = tokio::time::timeout(SOON, reader.upgrade()).await.unwrap().unwrap_err();
+    let refused = tokio::time::timeout(SOON, reader.upgrade()).await.unwrap().unwrap_err();
+    let (why, reader) = (refused.cause().clone(), refused.into_guard());
     let LockError::Refused(why) = why else { panic!("{why}") };
     assert!(matches!(*why, AcquireRefusal::WrongMode { .. }), "{why}");
     assert!(reader.is_valid(), "the read is kept");

@@ -204,7 +204,7 @@ async fn a_reader_past_its_lease_is_not_upgraded() {
     while reader.is_valid() {
         thread::sleep(Duration::from_millis(10));
     }
-    let (_, why) = reader.upgrade().await.unwrap_err();
+    let why = reader.upgrade().await.unwrap_err().source;
     assert_eq!(why, LockError::Lost);
     drop(soon(record.write()).await.unwrap());
 }

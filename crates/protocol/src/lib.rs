@@ -17,6 +17,7 @@ mod limits;
 mod messages;
 mod mode;
 mod record;
+mod record_id;
 mod refusal;
 pub mod server;
 mod slot;
@@ -31,6 +32,7 @@ pub use limits::{LAPSES_MAX, Limits, PAGE_MAX, RECOVERY_LEASES, margin};
 pub use messages::{Claim, Handoff, LocalWait, Term, ToNode, ToServer};
 pub use mode::Mode;
 pub use record::{BadName, Record};
+pub use record_id::{AsBytes, AsText, RecordId};
 pub use refusal::{
     AcquireRefusal, NotServed, ReassertRefusal, Refusal, ReportRefusal, SessionRefusal, TermRefusal,
 };

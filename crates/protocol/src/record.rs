@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::record_id::RecordId;
 use crate::slot::{Group, Slot};
 
 /// The name of a data record. Cheap to clone: up to 45 bytes are kept in place, longer ones are
@@ -55,17 +56,19 @@ impl Record {
     /// The longest name: datatype and id together, without the colon between them.
     pub const LEN_MAX: usize = 512;
 
-    /// The record `id` among those of `datatype`.
+    /// The record `id` among those of `datatype`. The id is bytes, text or an integer:
+    /// [`RecordId`].
     ///
     /// ```
     /// use lockspan_protocol::Record;
     ///
     /// let invoice = Record::new("invoice", "42")?;
     /// assert_eq!(invoice.as_bytes(), b"invoice:42");
+    /// assert_eq!(invoice, Record::new("invoice", 42)?);
     /// # Ok::<(), lockspan_protocol::BadName>(())
     /// ```
-    pub fn new(datatype: impl AsRef<[u8]>, id: impl AsRef<[u8]>) -> Result<Self, BadName> {
-        let (datatype, id) = (datatype.as_ref(), id.as_ref());
+    pub fn new<As>(datatype: impl AsRef<[u8]>, id: impl RecordId<As>) -> Result<Self, BadName> {
+        let (datatype, id) = (datatype.as_ref(), &*id.to_id());
         if datatype.contains(&b':') {
             return Err(BadName::ColonInDatatype);
         }

@@ -217,6 +217,41 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl SessionRefusal {
+    /// Whether trying again may succeed although the request does not change.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Unknown | Self::TooMany { .. } | Self::TooManyOfUser { .. } | Self::Resting => {
+                true
+            }
+            Self::Lease { .. } | Self::Differs => false,
+        }
+    }
+}
+
+impl AcquireRefusal {
+    /// Whether trying again, as a new acquire, may succeed although the request does not change.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::NotServed(_)
+            | Self::StaleSeq
+            | Self::UpgradeConflict
+            | Self::NotHeld
+            | Self::Deadlock { .. }
+            | Self::TooManyWaiters { .. }
+            | Self::TooManyUserWaiters { .. }
+            | Self::TooManyClaims { .. }
+            | Self::TooManyRecords { .. }
+            | Self::TooManyUserRecords { .. }
+            | Self::TooManyAllClaims { .. }
+            | Self::TooManyUserClaims { .. } => true,
+            Self::TooManyOwners { .. } | Self::Denied { .. } | Self::WrongMode { .. } => false,
+        }
+    }
+}
+
 impl fmt::Display for SessionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -155,6 +155,24 @@ macro_rules! packed {
     };
 }
 
+/// A token is serialized as its number.
+#[cfg(feature = "serde")]
+impl serde_core::Serialize for Token {
+    fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0)
+    }
+}
+
+/// Reads the number; a negative one, or one above `i64::MAX`, is an error.
+#[cfg(feature = "serde")]
+impl<'de> serde_core::Deserialize<'de> for Token {
+    fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde_core::de::Error as _;
+        let number = i64::deserialize(deserializer)?;
+        Self::try_from(number).map_err(D::Error::custom)
+    }
+}
+
 /// Why something is not a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -193,8 +211,12 @@ packed! {
     /// assert_eq!(token.to_string(), "1099511627856");
     /// assert_eq!("1099511627856".parse(), Ok(token));
     /// assert_eq!(i64::from(token), 1_099_511_627_856);
+    /// assert_eq!(u64::from(token), 1_099_511_627_856);
     /// # Ok::<(), lockspan_protocol::BadToken>(())
     /// ```
+    ///
+    /// With the feature `serde` it is serialized as the same number. That can be above 2^53: a
+    /// program that reads JSON numbers as floating point should be sent the text.
     Token
 }
 packed! {
@@ -221,6 +243,23 @@ mod tests {
         assert_eq!(top.number(), i64::MAX);
         assert_eq!(Token::from_number(top.number()), Some(top));
         assert_eq!(Token::from_number(-1), None);
+    }
+
+    #[cfg(feature = "serde")]
+    #[test]
+    fn a_token_is_serialized_as_its_number() {
+        let token = Token::new(Epoch(1), 9).unwrap();
+        let json = serde_json::to_string(&token).unwrap();
+        assert_eq!(json, "1099511627785");
+        assert_eq!(serde_json::from_str::<Token>(&json).unwrap(), token);
+        let top = Token::try_from(i64::MAX).unwrap();
+        let json = serde_json::to_string(&top).unwrap();
+        assert_eq!(serde_json::from_str::<Token>(&json).unwrap(), top);
+        let why = serde_json::from_str::<Token>("-1").unwrap_err().to_string();
+        assert!(why.contains("from 0 to 9223372036854775807"), "{why}");
+        for bad in ["9223372036854775808", "\"7\"", "1.9", "null"] {
+            assert!(serde_json::from_str::<Token>(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

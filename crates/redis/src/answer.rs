@@ -15,7 +15,7 @@ use crate::keys::Keys;
 use crate::link::{Link, Word};
 use crate::peer::Done;
 use crate::script::Op;
-use crate::trouble::{is_about_the_record, is_broken, may_pass, trouble};
+use crate::trouble::{is_about_the_record, is_broken, trouble};
 
 impl Desk {
     /// A call was answered, or was not.
@@ -88,7 +88,7 @@ impl Desk {
                     return;
                 }
                 let (pause, since) = claim.trouble.failed(now);
-                let is_over = !may_pass(why.kind) || since >= self.settings.patience;
+                let is_over = !why.kind.may_pass() || since >= self.settings.patience;
                 self.alarms.unset(claim.alarm.take());
                 let due = Due::Claim(done.record.clone(), done.count);
                 claim.alarm = Some(self.alarms.set(now + jittered(pause), due));

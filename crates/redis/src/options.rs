@@ -18,8 +18,8 @@ use crate::url::{self, Target};
 const DAY: Duration = Duration::from_secs(86_400);
 const NO_STAY: StayLimits = StayLimits { turns: 0, time: Duration::ZERO };
 
-/// Choices for a connection to any service: those of [`lockspan_client::Options`], and those for
-/// Redis. Each has a default that is good for most.
+/// Choices for a connection to any service, and those for Redis. Each has a default that is good
+/// for most.
 #[derive(Clone, Debug)]
 pub struct Options {
     common: lockspan_client::Options,
@@ -58,146 +58,178 @@ impl Options {
         }
     }
 
-    /// How long the server waits for a word from this node before it gives its records to others:
-    /// [`lockspan_client::Options::lease`].
+    /// How long the service waits for a word from this node before it gives its records to others.
+    /// Defaults to 10 s. The node extends its lease by itself, and stops using its records a tenth
+    /// earlier. A server has bounds for it: `--min-lease` and `--max-lease`.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease, common: self.common.lease(lease), ..self }
     }
 
-    /// [`lockspan_client::Options::margin`].
+    /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
+    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
+    /// for a while after the guard was checked. It has to be below half of the lease.
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { common: self.common.margin(margin), ..self }
     }
 
-    /// [`lockspan_client::Options::stay`]. On Redis without [`Options::caching`] it counts from
-    /// when a write was granted, also if nobody else waits, and is for those here who want to write
-    /// as soon as the one before lets go. No turns: each write is asked for.
+    /// How long threads of this node may keep a record that others wait for: at most so many turns
+    /// that begin after the others have asked, within this time. Defaults to 16 turns and 2 ms.
+    ///
+    /// On Redis without [`caching`](Self::caching) it counts from when a write was granted, also if
+    /// nobody else waits, and is for those here who want to write as soon as the one before lets
+    /// go. No turns: each write is asked for.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { common: self.common.stay(turns, time), stay: StayLimits { turns, time }, ..self }
     }
 
-    /// [`lockspan_client::Options::handoff`].
+    /// How waits end: by a grant that the server pushes, or by its word to ask again. Defaults to
+    /// [`Handoff::Direct`], the grant.
+    ///
+    /// It makes no difference on Redis.
     #[must_use]
     pub fn handoff(self, handoff: Handoff) -> Self {
         Self { common: self.common.handoff(handoff), ..self }
     }
 
-    /// [`lockspan_client::Options::caching`]. On Redis it is off unless told: who follows the data
-    /// model by hand can't ask for what a node keeps, and waits until it was idle for long enough
-    /// ([`Options::idle`]).
+    /// Whether a record stays on this node while it is not used, so that taking it again makes no
+    /// call. Defaults to `true`; without it each release goes to the server.
+    ///
+    /// On Redis it defaults to `false`: a program that follows the data model by hand can't ask for
+    /// what a node keeps, and waits until it was [idle](Self::idle) for long enough.
     #[must_use]
     pub fn caching(self, caching: bool) -> Self {
         Self { common: self.common.caching(caching), caching: Some(caching), ..self }
     }
 
-    /// [`lockspan_client::Options::idle`].
+    /// After how long an unused record goes back to the service. Defaults to 60 s.
     #[must_use]
     pub fn idle(self, idle: Duration) -> Self {
         Self { common: self.common.idle(idle), ..self }
     }
 
-    /// [`lockspan_client::Options::max_cached`].
+    /// Beyond this number of records, those that were used least recently go back to the service.
+    /// Defaults to 100,000.
     #[must_use]
     pub fn max_cached(self, max_cached: usize) -> Self {
         Self { common: self.common.max_cached(max_cached), ..self }
     }
 
-    /// [`lockspan_client::Options::counting`].
+    /// Whether this connection counts for the `metrics` façade. Defaults to doing so as soon as a
+    /// recorder is installed; one that is installed later than the connection is seen within a
+    /// second. Only a recorder that has no fields at all needs `true`.
     #[must_use]
     pub fn counting(self, counting: bool) -> Self {
         Self { common: self.common.counting(counting), ..self }
     }
 
-    /// [`lockspan_client::Options::try_for`].
+    /// How long the forms that try, such as
+    /// [`Record::try_read`](lockspan_client::Record::try_read), give other nodes to hand over what
+    /// they do not use. Defaults to 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { common: self.common.try_for(time), ..self }
     }
 
-    /// What the server's lists call this node; in Redis, how its identifiers begin.
+    /// What the server's lists call this node. Defaults to `lockspan`.
+    ///
+    /// In Redis it is how the identifiers of this node begin.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         Self { common: self.common.name(name.clone()), name, ..self }
     }
 
-    /// [`lockspan_client::Options::user`]; what the URL says goes before it.
+    /// The user to log in as, for a server that has users. Defaults to `default` if there is a
+    /// password, else to no login. A user in the URL takes precedence.
     #[must_use]
     pub fn user(self, name: impl Into<String>) -> Self {
         Self { common: self.common.user(name), ..self }
     }
 
-    /// [`lockspan_client::Options::password`]; what the URL says goes before it.
+    /// The password of the [user](Self::user). Defaults to none. A password in the URL takes
+    /// precedence.
     #[must_use]
     pub fn password(self, password: impl Into<Vec<u8>>) -> Self {
         Self { common: self.common.password(password), ..self }
     }
 
-    /// [`lockspan_client::Options::password_file`]; what the URL says goes before it.
+    /// The file that has the password of the [user](Self::user): it is read each time that a
+    /// connection is made, without white space at its end. Defaults to none. A password in the URL
+    /// takes precedence.
     #[must_use]
     pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.password_file(path), ..self }
     }
 
-    /// [`lockspan_client::Options::ca`]; for Redis it is that of the system, or of `SSL_CERT_FILE`.
+    /// `lockspans://`: a PEM file with the authorities that the server's certificate may be from.
+    /// Defaults to those of the system.
+    ///
+    /// `rediss://` ignores it: there it is those of the system, or of `SSL_CERT_FILE`.
     #[must_use]
     pub fn ca(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.ca(path), ..self }
     }
 
-    /// [`lockspan_client::Options::certificate`]; for Redis there is none.
+    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
+    /// to none.
+    ///
+    /// `rediss://` ignores it.
     #[must_use]
     pub fn certificate(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { common: self.common.certificate(cert, key), ..self }
     }
 
-    /// [`lockspan_client::Options::cert`]; for Redis there is none.
+    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
+    /// is a [key](Self::key) too.
     #[must_use]
     pub fn cert(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.cert(path), ..self }
     }
 
-    /// [`lockspan_client::Options::key`]; for Redis there is none.
+    /// The key of [`certificate`](Self::certificate) alone: connecting fails unless there is a
+    /// [certificate](Self::cert) too.
     #[must_use]
     pub fn key(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.key(path), ..self }
     }
 
     /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
-    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Not unless told;
-    /// `redis-cluster://` has it.
+    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Defaults to
+    /// `false`; with
+    /// `redis-cluster://` to `true`.
     #[must_use]
     pub fn hash_tag(self, hash_tag: bool) -> Self {
         Self { hash_tag, ..self }
     }
 
     /// Redis: only the two keys of the data model, and nothing beside them: no leases, so what a
-    /// dead program held stays held; no line, but polling; no tokens, all are zero.
+    /// dead program held stays held; no line, but polling; no tokens, all are zero. Defaults to
+    /// `false`.
     #[must_use]
     pub fn plain(self, plain: bool) -> Self {
         Self { plain, ..self }
     }
 
-    /// Redis: how often who waits looks whether somebody has left who tells nobody: a person, or a
-    /// program that follows the data model by hand. At least a second; two unless told. Up to half
-    /// of it is added at random.
+    /// Redis: how often a waiter looks whether a holder has left that tells nobody: a person, or a
+    /// program that follows the data model by hand. Defaults to 2 s, at least 1 s. Up to half of it
+    /// is added at random.
     #[must_use]
     pub fn recheck(self, recheck: Duration) -> Self {
         Self { recheck, ..self }
     }
 
-    /// Redis, with [`Options::plain`]: how often who waits tries again. 50 ms unless told.
+    /// Redis, with [`Options::plain`]: how often a waiter tries again. Defaults to 50 ms.
     #[must_use]
     pub fn poll(self, poll: Duration) -> Self {
         Self { poll, ..self }
     }
 
-    /// Redis: for how long who waits goes on when Redis is not reached or is in trouble that may
-    /// pass, before the wait ends with
-    /// [`LockError::Trouble`](lockspan_client::LockError::Trouble). Three seconds unless told.
+    /// Redis: how long a wait goes on while Redis is not reached or is in trouble that
+    /// [may pass](lockspan_client::TroubleKind::may_pass), before it ends with
+    /// [`LockError::Trouble`](lockspan_client::LockError::Trouble). Defaults to 3 s.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }

@@ -114,19 +114,6 @@ fn advice(kind: TroubleKind) -> &'static str {
     }
 }
 
-/// Whether it may pass by itself, so that trying again for a while makes sense.
-pub(crate) fn may_pass(kind: TroubleKind) -> bool {
-    matches!(
-        kind,
-        TroubleKind::Unreachable
-            | TroubleKind::FailOver
-            | TroubleKind::ReadOnly
-            | TroubleKind::Busy
-            | TroubleKind::ClusterDown
-            | TroubleKind::CantSave
-    )
-}
-
 /// Whether it is about one record, while all else may be in order: a key that somebody has given
 /// another type, or that we may not touch.
 pub(crate) fn is_about_the_record(kind: TroubleKind) -> bool {

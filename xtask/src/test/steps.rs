@@ -201,7 +201,9 @@ fn features(_: &Workspace) -> Result<Done> {
     Cmd::new("cargo clippy -p lockspan-thread --all-targets --features serde,signals")
         .args(["--", "-D", "warnings"])
         .run()?;
-    passed("lockspan-thread with serde and signals")
+    Cmd::new("cargo test -p lockspan-protocol --features serde,uuid --lib").run()?;
+    Cmd::new("cargo test -p lockspan --features serde,uuid --test features").run()?;
+    passed("lockspan-thread with serde and signals, records with serde and uuid")
 }
 
 /// Where the C library is part of the program its areas are found in another way, and a linker that

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockspan_client::{LockError, Locks, OwnedReadGuard, Owner, Record};
+use lockspan_client::{LockError, Locks, OwnedReadGuard, Owner, Record, UpgradeError};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -165,7 +165,7 @@ impl Worker {
                 self.watch.upgraded.fetch_add(1, Ordering::Relaxed);
                 Some(Held::Write(guard))
             }
-            Some(Err((guard, why))) => {
+            Some(Err(UpgradeError { guard, source: why })) => {
                 let is_told = match &why {
                     LockError::UpgradeConflict | LockError::Deadlock { .. } => true,
                     LockError::Lost | LockError::Closed => !guard.is_valid(),

@@ -8,39 +8,46 @@
 mod redis_server;
 mod service;
 mod suite;
+mod upgrades;
 
 use service::Service;
+
+/// All of them.
+mod behaviour {
+    pub(crate) use crate::suite::*;
+    pub(crate) use crate::upgrades::*;
+}
 
 macro_rules! suite {
     ($($name:ident,)*) => {
         mod memory {
             $(#[tokio::test]
             async fn $name() {
-                crate::suite::$name(&crate::Service::memory(stringify!($name))).await;
+                crate::behaviour::$name(&crate::Service::memory(stringify!($name))).await;
             })*
         }
         mod tcp {
             $(#[tokio::test]
             async fn $name() {
-                crate::suite::$name(&crate::Service::tcp().await).await;
+                crate::behaviour::$name(&crate::Service::tcp().await).await;
             })*
         }
         mod unix {
             $(#[tokio::test]
             async fn $name() {
-                crate::suite::$name(&crate::Service::unix().await).await;
+                crate::behaviour::$name(&crate::Service::unix().await).await;
             })*
         }
         mod redis {
             $(#[tokio::test]
             async fn $name() {
-                crate::suite::$name(&crate::Service::redis().await).await;
+                crate::behaviour::$name(&crate::Service::redis().await).await;
             })*
         }
         mod redis_cached {
             $(#[tokio::test]
             async fn $name() {
-                crate::suite::$name(&crate::Service::redis_cached().await).await;
+                crate::behaviour::$name(&crate::Service::redis_cached().await).await;
             })*
         }
     };
@@ -68,4 +75,10 @@ suite! {
     waiting_writers_of_two_nodes_take_turns,
     what_is_held_by_a_node_that_is_gone_is_free,
     threads_without_a_runtime_exclude_each_other,
+    threads_try_and_are_told_who_is_in_the_way,
+    an_upgrade_that_gives_up_goes_on_reading_and_may_upgrade_later,
+    try_upgrade_succeeds_only_if_nobody_else_reads,
+    threads_upgrade_in_all_forms,
+    an_upgrade_works_with_the_question_mark,
+    a_thread_waits_until_its_guard_is_lost,
 }

@@ -4,29 +4,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockspan::{LockError, Locks, Options, Owner, Record};
+use lockspan::{LockError, Locks, Options, Owner, Record, UpgradeError};
 use tokio::time::timeout;
 
 use crate::Service;
 
-const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Two nodes of the service.
-async fn nodes(service: &Service) -> (Locks, Locks) {
+pub(crate) async fn nodes(service: &Service) -> (Locks, Locks) {
     (node(service, Options::new()).await, node(service, Options::new()).await)
 }
 
-async fn node(service: &Service, options: Options) -> Locks {
+pub(crate) async fn node(service: &Service, options: Options) -> Locks {
     // On Redis it takes the words of others: nobody looks for itself in time.
     let options = options.recheck(Duration::from_secs(600));
     options.connect(&service.url).await.unwrap()
 }
 
-fn record(locks: &Locks) -> Record {
+pub(crate) fn record(locks: &Locks) -> Record {
     locks.record("invoice", "42").unwrap()
 }
 
-async fn soon<T>(future: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(SOON, future).await.expect("it takes too long")
 }
 
@@ -202,7 +202,9 @@ pub(crate) async fn a_reader_is_upgraded_and_the_second_upgrader_refused(service
         _ = &mut upgrade => panic!("others read"),
         () = tokio::task::yield_now() => {}
     }
-    let Err((local, why)) = soon(local.upgrade()).await else { panic!("two upgraders here") };
+    let Err(UpgradeError { guard: local, source: why }) = soon(local.upgrade()).await else {
+        panic!("two upgraders here")
+    };
     assert_eq!(why, LockError::UpgradeConflict);
     // Of two nodes, whoever comes to the server first is the one to wait.
     let mut second = Box::pin(beside.upgrade());
@@ -213,7 +215,7 @@ pub(crate) async fn a_reader_is_upgraded_and_the_second_upgrader_refused(service
         }
     })
     .await;
-    let Err((kept, why)) = refused else { panic!("two upgraders") };
+    let Err(UpgradeError { guard: kept, source: why }) = refused else { panic!("two upgraders") };
     assert_eq!(why, LockError::UpgradeConflict);
     assert!(kept.is_valid() && local.is_valid(), "they go on reading");
     drop((kept, local));

@@ -40,7 +40,7 @@ async fn a_late_downgrade_does_not_undo_a_later_upgrade() {
     until("it is given up over another connection", || waiting() == "0").await;
     assert!(proxy.keeps(0) && proxy.connections() == 2);
     drop(beside);
-    let writer = soon(second.upgrade()).await.map_err(|(_, why)| why).unwrap();
+    let writer = soon(second.upgrade()).await.unwrap();
     let identifier = cli(&redis, &["GET", WRITE]);
     let reader = tokio::spawn(record(&other).read_owned());
     let line = || cli(&redis, &["SCARD", "lockspan:readers:invoice:42"]);
@@ -115,7 +115,7 @@ async fn a_wish_that_overtakes_an_upgrade_is_heard() {
     until("another wants it", || cli(&redis, &["ZCARD", "lockspan:writers:invoice:42"]) == "1")
         .await;
     proxy.let_go(answers);
-    drop(soon(upgrade).await.unwrap().map_err(|(_, why)| why).unwrap());
+    drop(soon(upgrade).await.unwrap().unwrap());
     drop(soon(waiting).await.unwrap().unwrap());
     stop.store(true, Ordering::Relaxed);
     for task in busy {

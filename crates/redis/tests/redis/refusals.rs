@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockspan_client::{ConnectError, LockError, TroubleKind};
+use lockspan_client::{ConnectError, LockError, TroubleKind, UpgradeError};
 use lockspan_redis::Options;
 use tokio::time::{Instant, sleep};
 
@@ -218,7 +218,7 @@ async fn an_upgrade_after_one_that_was_given_up_loses_nothing() {
         assert!(brief.await.is_err(), "another reads");
         // Beside the other reader it has to wait; it is not told that its read is lost.
         match tokio::time::timeout(Duration::from_millis(20), second.upgrade()).await {
-            Err(_) | Ok(Err((_, LockError::UpgradeConflict))) => {}
+            Err(_) | Ok(Err(UpgradeError { source: LockError::UpgradeConflict, .. })) => {}
             Ok(other) => panic!("{other:?}"),
         }
     }

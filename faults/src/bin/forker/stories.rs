@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lockspan::{LockError, Locks, OwnedWriteGuard};
+use lockspan::{LockError, Locks, OwnedWriteGuard, UpgradeError};
 
 use crate::process::{By, Side, end_at_once, fork, say};
 use crate::{LEASE, Outcome, SOON, Way, ensure, record, refused, runtime};
@@ -84,7 +84,7 @@ pub(crate) fn dropped(url: &str, way: Way) -> Outcome {
                 ensure!(held.valid_for().is_zero(), "the child's copy is valid for a while");
                 ensure!(!read.is_valid(), "the child's copy of the read guard is valid");
                 runtime().block_on(held.lost());
-                let Err((read, why)) = read.blocking_upgrade() else {
+                let Err(UpgradeError { guard: read, source: why }) = read.blocking_upgrade() else {
                     return Err("the child upgraded the parent's guard".to_owned());
                 };
                 refused::<()>("upgrade", Err(why))?;
@@ -225,7 +225,7 @@ pub(crate) fn futures(url: &str, way: Way) -> Outcome {
                 }
                 match poll(upgrade.as_mut()) {
                     Poll::Ready(Ok(_)) => return Err("the child is upgraded".to_owned()),
-                    Poll::Ready(Err((_, why))) => refused::<()>("an upgrade", Err(why))?,
+                    Poll::Ready(Err(why)) => refused::<()>("an upgrade", Err(why.into()))?,
                     Poll::Pending => return Err("an upgrade waits in the child".to_owned()),
                 }
                 if connects {
@@ -245,7 +245,7 @@ pub(crate) fn futures(url: &str, way: Way) -> Outcome {
     drop(got.map_err(|_| "the parent's wait does not end")?.map_err(|why| why.to_string())?);
     let got = way.block_on(async { tokio::time::timeout(SOON, upgrade).await });
     let got = got.map_err(|_| "the parent's upgrade does not end")?;
-    drop(got.map_err(|(_, why)| why.to_string())?);
+    drop(got.map_err(|why| why.cause().to_string())?);
     if connects {
         let got = way.block_on(async { tokio::time::timeout(SOON, connecting).await });
         got.map_err(|_| "the parent's connect does not end")?.map_err(|why| why.to_string())?;
