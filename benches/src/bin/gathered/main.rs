@@ -6,7 +6,10 @@
 //! taken inside each round.
 
 #[path = "../../chance.rs"]
-#[expect(dead_code, reason = "how evenly threads are served is measured elsewhere")]
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "how evenly threads are served is measured elsewhere")
+)]
 mod chance;
 
 use std::sync::atomic::{AtomicBool, Ordering};
