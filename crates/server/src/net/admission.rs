@@ -81,7 +81,7 @@ struct All {
 struct Stranger {
     place: Place,
     is_admitted: bool,
-    /// Since when it is not waited for by us, as a time and as a number that grows with it.
+    /// When its time to log in began, and a number that grows with each such moment.
     since: (Instant, u64),
     exit: Arc<Exit>,
 }
@@ -205,7 +205,7 @@ impl Admission {
     pub(crate) fn enter(self: &Arc<Self>, place: Place, now: Instant) -> Result<Ticket, Refused> {
         let all = &mut *crate::lock(&self.all);
         let most = self.max.saturating_add(BEYOND);
-        if all.accepted >= most + BEYOND {
+        if all.accepted >= most.saturating_add(BEYOND) {
             return Err(Refused::Full { max: self.max });
         }
         self.make_place(all, place, now)?;
@@ -295,7 +295,7 @@ impl All {
         Some(stranger)
     }
 
-    /// Whether the stranger is waited for by us, and so is not closed.
+    /// A stranger that is busy waits for the server, and so is not closed for a newcomer.
     fn set_busy(&mut self, id: u64, is_busy: bool) {
         let Some(stranger) = self.strangers.get(&id) else { return };
         let rank = stranger.rank();
@@ -309,7 +309,7 @@ impl All {
         }
     }
 
-    /// It is waited for by us no more, and has its time to log in from now on.
+    /// The server has done its part: the stranger has its time to log in from now on.
     fn begin_time(&mut self, id: u64, now: Instant) {
         self.set_busy(id, true);
         let since = (now, self.next());
@@ -361,7 +361,8 @@ impl Ticket {
         }
     }
 
-    /// What makes it busy, as long as that is kept: it waits for the server.
+    /// Gives what makes the connection busy, for as long as the result of that is kept: it waits
+    /// for the server's part of its handshake.
     pub(crate) fn when_busy(&self) -> impl FnOnce() -> Busy + Send + use<> {
         let (among, id) = (Arc::clone(&self.among), self.id);
         move || {

@@ -124,6 +124,13 @@ fn another_login_moves_the_connection_and_a_refused_stranger_takes_no_place() {
 }
 
 #[test]
+fn the_largest_limit_can_be_computed_with() {
+    let all = Admission::new(usize::MAX, Some(usize::MAX), 8);
+    drop(all.stranger(1).expect("room"));
+    assert!(all.is_empty());
+}
+
+#[test]
 fn a_server_with_few_connections_reserves_none() {
     let all = Admission::new(3, Some(3), 8);
     let inside: Vec<_> = (0..3).map(|_| all.stranger(1).expect("room")).collect();
