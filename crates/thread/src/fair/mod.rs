@@ -166,8 +166,8 @@
 //! 2. *In the note a leaving writer wakes all readers that gathered.* [`Bounded`] lets in as many
 //!    as there are processors while a writer waits, the others at the next read turn, and all once
 //!    one of them has waited for the bound. *Why:* a reader that has the lock but no processor
-//!    keeps the writers out. With 32 threads and reads of 1 ms, a writer's p99 is 18 ms with
-//!    [`Bounded`] and 43 ms with [`Together`], which lets in all, and has 1.3 times the throughput
+//!    keeps the writers out. With 32 threads and reads of 1 ms, a writer's p99 is 13 ms with
+//!    [`Bounded`] and 31 ms with [`Together`], which lets in all, and has 1.3 times the throughput
 //!    then. For short sections no difference was seen. [`Strict`] lets in all too.
 //! 3. *In the note a thread sleeps until the lock is its own.* Here the first in line wakes a
 //!    little before its turn. *Why:* else the lock is idle while a thread wakes up. A lock that
