@@ -114,7 +114,7 @@ impl<const MICROS: u64> fmt::Debug for Bounded<MICROS> {
 /// by side as there are processors while a writer waits, until one has waited for the bound. The
 /// price is paid by writers, who wait for all these readers.
 ///
-/// Measured with 32 threads on two busy processors, reads that sleep for 1 ms and 10 % writes: 1.3
+/// Measured with 32 threads on two processors, reads that sleep for 1 ms and 10 % writes: 1.3
 /// times the throughput of [`Bounded`], and 31 ms instead of 13 ms as the writers' p99. For short
 /// sections there was no difference that could be told from noise (`benches/results-gathered`).
 ///
