@@ -1,13 +1,18 @@
-//! An allocator with an arena for each processor, as jemalloc has them, four times: behind a mutex
-//! each, as values of a `percpu::Slot`, as free lists of `percpu::Stack`, and as words of a
-//! `revocable::PerCpu`, which the next thread takes from one that was preempted in the middle.
+//! A memory allocator with an arena for each processor, as jemalloc has, in four versions:
+//!
+//! 1. each arena behind a mutex;
+//! 2. arenas as values of a `percpu::Slot`;
+//! 3. free lists in a `percpu::Stack`;
+//! 4. free lists as words of a `revocable::PerCpu`: the next thread on a processor takes the arena
+//!    from a thread that was preempted in the middle of a change.
 //!
 //! Run: `cargo run -p lockspan-examples --bin arenas`, and for numbers
 //! `cargo run --release -p lockspan-examples --bin arenas measure`.
 //!
-//! You will see that no block is lost and none is given to two, though threads outnumber processors
-//! and a block is often given back on another processor than it came from. The numbers are
-//! operations (a block taken or given back) in a second; the last column is the ratio to the mutex.
+//! You will see that no block is lost and no block is allocated twice, although threads outnumber
+//! processors and a block is often freed on another processor than it was allocated on. The
+//! numbers are operations (a block allocated or freed) per second; the last column is the ratio to
+//! the mutex.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,26 +25,26 @@ use lockspan::thread::revocable::{PerCpu, Revoked, Ticket, Word};
 
 /// Blocks of 16, 32, 64 and 128 bytes.
 const CLASSES: usize = 4;
-/// How many blocks go at once between an arena and what all share.
+/// How many blocks move at once between an arena and the shared list.
 const BATCH: usize = 32;
-/// More than that an arena does not keep of a class.
+/// The most free blocks that an arena keeps of a class.
 const KEPT: usize = 256;
-/// How many blocks a thread has at most.
+/// The most blocks that a thread has allocated at a time.
 const LIVE: usize = 48;
 /// More than all threads and arenas can have.
 const BLOCKS: usize = 1 << 16;
 
-/// A block is its number; the memory itself plays no part here.
+/// A block is a number; this example has no real memory behind it.
 type Block = u64;
 
 trait Heap: Sync {
     fn take(&self, class: usize) -> Block;
     fn give(&self, class: usize, block: Block);
-    /// All blocks that nobody has.
+    /// All blocks that are not allocated.
     fn free(&self) -> Vec<Block>;
 }
 
-/// What all arenas share: where they get blocks from and bring them to, many at once.
+/// The list that all arenas share: they take blocks from it and return blocks to it in batches.
 #[derive(Debug, Default)]
 struct Shared {
     spare: Mutex<[Vec<Block>; CLASSES]>,
@@ -52,7 +57,7 @@ impl Shared {
         let spare = &mut spare[class];
         if spare.len() < BATCH {
             let first = self.carved.fetch_add(BATCH, Ordering::Relaxed);
-            assert!(first + BATCH <= BLOCKS, "there are enough for all");
+            assert!(first + BATCH <= BLOCKS, "there are enough blocks for all threads");
             spare.extend((first..first + BATCH).map(|block| block as Block));
         }
         spare.split_off(spare.len() - BATCH)
@@ -67,7 +72,7 @@ impl Shared {
     }
 }
 
-/// The free lists of one arena, for who has it alone.
+/// The free lists of one arena, for a thread with exclusive access to it.
 #[derive(Debug, Default)]
 struct Arena([Vec<Block>; CLASSES]);
 
@@ -89,7 +94,7 @@ impl Arena {
     }
 }
 
-/// A mutex for each arena; a thread stays with the one that it first got, in turn.
+/// A mutex for each arena. Threads get arenas in turn, and each thread keeps its arena.
 struct Mutexes {
     arenas: Vec<Mutex<Arena>>,
     shared: Shared,
@@ -130,7 +135,7 @@ impl Heap for Mutexes {
     }
 }
 
-/// An arena for each processor, and a spare one where a thread was stopped in the middle.
+/// An arena for each processor, and a spare one where a thread was preempted while using it.
 struct Slots {
     arenas: Slot<Arena>,
     shared: Shared,
@@ -152,7 +157,7 @@ impl Heap for Slots {
     }
 }
 
-/// Free lists of each processor, without any lock.
+/// Free lists for each processor, without any lock.
 struct Stacks {
     free: [Stack<Block>; CLASSES],
     shared: Shared,
@@ -187,8 +192,8 @@ impl Heap for Stacks {
     }
 }
 
-/// The free lists of an arena from which its owner can be evicted. A block belongs to its list when
-/// the length says so, and that is the last store of each change.
+/// The free lists of an arena that can be taken from its owner at any time. The length of a list
+/// decides which blocks belong to it, and the store to the length is the last one of each change.
 #[derive(Debug)]
 struct Lists {
     lengths: [Word; CLASSES],
@@ -211,7 +216,7 @@ impl Lists {
         Ok(Some(block))
     }
 
-    /// Whether there was room.
+    /// Returns whether there was room.
     fn push(ticket: &Ticket<'_, Self>, class: usize, block: Block) -> Result<bool, Revoked> {
         let length = ticket.load(|lists| &lists.lengths[class])?;
         if length == KEPT as u64 {
@@ -223,7 +228,7 @@ impl Lists {
     }
 }
 
-/// Free lists of each processor, taken from threads that were preempted.
+/// Free lists for each processor, which can be taken from threads that were preempted.
 struct Evictable {
     lists: PerCpu<Lists>,
     shared: Shared,
@@ -270,14 +275,14 @@ impl Heap for Evictable {
             }
             Ok(blocks)
         };
-        // From here, whatever processor this is: each arena is taken from its owner.
+        // Each arena is taken from its owner, whichever processor this thread runs on.
         let arenas = self.lists.for_each(read).expect("a thread that goes on can own");
         all.extend(arenas.into_iter().flatten());
         all
     }
 }
 
-/// One thread's life: takes and gives back, until `stop` says so; how often.
+/// One thread: allocates and frees until `stop` says so. Returns the number of operations.
 fn work(
     heap: &dyn Heap,
     seed: u64,
@@ -287,7 +292,7 @@ fn work(
     let mark = |block: Block, is_taken: bool| {
         if let Some(taken) = taken {
             let was = taken[block as usize].swap(is_taken, Ordering::Relaxed);
-            assert_ne!(was, is_taken, "block {block} was given to two");
+            assert_ne!(was, is_taken, "block {block} was allocated twice");
         }
     };
     let (mut random, mut live, mut done) = (seed, Vec::with_capacity(LIVE), 0);
@@ -324,11 +329,11 @@ fn check(name: &str, heap: &dyn Heap, carved: impl Fn() -> usize) {
     let mut free = heap.free();
     free.sort_unstable();
     free.dedup();
-    let verdict = if free.len() == carved() { "all are back" } else { "some are LOST" };
-    println!("{name}: no block was given to two, and {verdict}");
+    let verdict = if free.len() == carved() { "none was lost" } else { "some were LOST" };
+    println!("{name}: no block was allocated twice, {verdict}");
 }
 
-/// Operations in a second, the best of some short runs.
+/// Operations per second, the best of some short runs.
 fn measure(heap: &dyn Heap, threads: u64) -> f64 {
     const RUN: Duration = Duration::from_millis(150);
     let run = || {

@@ -1,10 +1,10 @@
-//! The six steps of a lock that is cached by one client and wanted by another, as they happen.
+//! One client caches a lock, another one wants it: the six steps of the hand-off, as they happen.
 //!
 //! Run: `cargo run -p lockspan-examples --bin cached_and_revoked`
 //!
-//! Two clients speak to a real server over TCP, in the words that `docs/wire.md` has. The second
-//! one opened its session with the hand-off *retry*, the way of six steps; with *direct*, which is
-//! the default, the grant itself comes where the retry is here.
+//! Two clients talk to a real server over TCP, with the commands of `docs/wire.md`. Both open their
+//! sessions with the hand-off *retry*, which has six steps. With *direct*, the default, the server
+//! sends the grant itself in step 5.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -70,7 +70,7 @@ impl Client {
         Ok(self.stream.get_mut().write_all(format!("{command}\r\n").as_bytes()).await?)
     }
 
-    /// The words of the next reply or push, lists taken apart.
+    /// The next reply or push as a flat list of strings.
     async fn frame(&mut self) -> Result<Vec<String>, Box<dyn Error>> {
         let (mut words, mut left) = (Vec::new(), 1_usize);
         while left > 0 {

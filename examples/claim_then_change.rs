@@ -2,8 +2,9 @@
 //!
 //! Run: `cargo run -p lockspan-examples --bin claim_then_change`
 //!
-//! First by hand, with seats: each thread claims one in the claim phase, sees what the others have
-//! claimed, and nobody has to try again. Then with `claim::Queue`, which does the same inside.
+//! First by hand, with seats: in the claim phase each thread claims a seat and sees which seats
+//! the others have claimed, so no thread has to try again. Then with `claim::Queue`, which does
+//! the same internally.
 #![forbid(unsafe_code)]
 
 use std::sync::Barrier;
@@ -14,15 +15,15 @@ use lockspan::thread::progressive::claim::{ClaimGuard, ClaimLock, Queue, ReadGua
 
 const NOBODY: usize = usize::MAX;
 
-/// Takes the first seat that nobody has claimed; how many it had to pass.
+/// Takes the first seat that no thread has claimed, and returns its index.
 fn sit_down(seats: &ClaimLock<Vec<AtomicUsize>>, me: usize, all_read: &Barrier) -> usize {
     let read = seats.read();
-    all_read.wait(); // all have looked, and all have seen the same seats free
+    all_read.wait(); // all threads have looked, and have seen the same seats free
     let claim = ReadGuard::claim(read);
     let relaxed = Ordering::Relaxed;
     let claimed = |seat: &AtomicUsize| seat.compare_exchange(NOBODY, me, relaxed, relaxed).is_ok();
-    let mine = claim.iter().position(claimed).expect("there is a seat for everybody");
-    let atomic = ClaimGuard::atomic(claim); // all have chosen, and go to their seats at once
+    let mine = claim.iter().position(claimed).expect("there are more seats than threads");
+    let atomic = ClaimGuard::atomic(claim); // all threads have chosen a seat
     assert_eq!(atomic[mine].load(relaxed), me);
     mine
 }

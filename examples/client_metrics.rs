@@ -1,9 +1,10 @@
-//! What a client counts, as Prometheus reads it.
+//! The metrics of a client, in the format that Prometheus reads.
 //!
 //! Run: `cargo run -p lockspan-examples --bin client_metrics`
 //!
-//! The client speaks to the `metrics` façade, so any recorder will do. This one keeps the text for
-//! a page that Prometheus asks for; the program prints a part of it.
+//! The client reports to the `metrics` façade, so any recorder works. This program installs the
+//! recorder of `metrics-exporter-prometheus` and prints a part of the text that Prometheus would
+//! scrape.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -22,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Server::start(config).await?;
     let url = format!("lockspan://{}", server.addresses()[0]);
 
-    // Before the first connection: what happens without a recorder is counted by nobody.
+    // Install the recorder before the first connection: without a recorder nothing is counted.
     let seconds = Matcher::Suffix("_seconds".to_owned());
     let page = PrometheusBuilder::new()
         .set_buckets_for_metric(seconds, &[0.0001, 0.001, 0.01, 0.1, 1.0, 10.0])?
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let other = Options::new().connect(&url).await?;
     drop(other.record("invoice", "42")?.read().await?);
 
-    // It is told once a second; we can't wait.
+    // Clients publish once a second; this example does not wait for that.
     locks.publish_metrics();
     other.publish_metrics();
     let shown = [
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let text = page.render();
     let mut lines: Vec<_> = text.lines().filter(is_shown).collect();
-    // The order is the recorder's affair.
+    // The recorder does not promise an order.
     lines.sort_unstable_by_key(|line| {
         let name = line.trim_start_matches("# HELP ");
         (name.split(['{', ' ']).next(), !line.starts_with('#'), *line)

@@ -1,8 +1,9 @@
-//! Two transactions that want each other's record: one of them is refused, with the circle.
+//! A deadlock: two transactions want each other's record. One of them is refused, with the cycle.
 //!
 //! Run: `cargo run -p lockspan-examples --bin deadlock_refused`
 //!
-//! Whoever names an owner is looked after: the service sees who waits for whom.
+//! The service detects deadlocks for clients that name an owner: it sees which owner waits for
+//! which, and refuses the youngest acquire of a cycle.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -12,7 +13,7 @@ use lockspan::{LockError, Owner};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let (one, other) = (lockspan::connect("memory:").await?, lockspan::connect("memory:").await?);
-    // Each transaction has a number, on whichever node it runs.
+    // Each transaction has an owner number, whichever node it runs on.
     let (first, second) = (one.as_owner(Owner(1)), other.as_owner(Owner(2)));
 
     let from = first.record("account", "from")?.write_owned().await?;
@@ -21,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let mut one = tokio::spawn(first.record("account", "to")?.write_owned());
     let mut two = tokio::spawn(second.record("account", "from")?.write_owned());
-    println!("each wants the other's");
+    println!("each wants the record of the other");
     let (refused, goes_on, lets_go) = tokio::select! {
         refused = &mut one => (refused?, two, from),
         refused = &mut two => (refused?, one, to),
@@ -30,12 +31,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(LockError::Deadlock { cycle }) => {
             let mut cycle: Vec<_> = cycle.iter().map(|owner| owner.0).collect();
             cycle.sort_unstable();
-            println!("one is refused; in the circle: {cycle:?}");
+            println!("one is refused; deadlock between owners {cycle:?}");
         }
         other => println!("unexpected: {other:?}"),
     }
     drop(lets_go);
     drop(goes_on.await??);
-    println!("it let go of its record, and the other has both");
+    println!("it released its record, and the other transaction got both");
     Ok(())
 }

@@ -2,8 +2,8 @@
 //!
 //! Run: `cargo run -p lockspan-examples --bin fair_lock`
 //!
-//! You will see that no sale was lost, that no reader ever saw a half-made change, and what
-//! `downgrade` is for. The lock's calls are those of the `lock_api` crate, as in parking_lot.
+//! You will see that no sale is lost, that no reader sees a change half made, and what `downgrade`
+//! is for. The lock has the methods of the `lock_api` crate, as the locks of parking_lot do.
 #![forbid(unsafe_code)]
 
 use std::thread;
@@ -40,15 +40,19 @@ fn main() {
     let shop = SHOP.read();
     println!("shelf {}, basket {}", shop.shelf, shop.basket);
 
-    // A reader is inside, so a writer can't come in; it need not wait for ever either.
+    // A reader is inside, so a writer can't enter. With a timeout it does not wait forever.
     let refused = SHOP.try_write_for(Duration::from_millis(10)).is_none();
-    println!("a writer beside a reader: {}", if refused { "refused" } else { "let in" });
+    println!("a writer while a reader is inside: {}", if refused { "refused" } else { "let in" });
     drop(shop);
 
-    // Change, then go on reading what was just written, with no gap for another writer.
+    // Write, then keep reading what was just written: no other writer can come in between.
     let mut shop = SHOP.write();
     shop.shelf += shop.basket;
     shop.basket = 0;
     let shop = RwLockWriteGuard::downgrade(shop);
-    println!("shelf {} as a reader, beside others: {}", shop.shelf, SHOP.try_read().is_some());
+    println!(
+        "shelf {} after a downgrade; others can read too: {}",
+        shop.shelf,
+        SHOP.try_read().is_some()
+    );
 }

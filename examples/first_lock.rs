@@ -1,9 +1,9 @@
-//! A record that is held, released, and taken again without a call.
+//! A record is locked, released, and locked again without a call to the server.
 //!
 //! Run: `cargo run -p lockspan-examples --bin first_lock`
 //!
-//! Without an argument the whole service is inside this program; with a URL, such as
-//! `lockspan://127.0.0.1:7420` or `local:`, it is that service.
+//! Without an argument the whole service runs inside this program. With a URL as its argument, such
+//! as `lockspan://127.0.0.1:7420` or `local:`, the program uses that service.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -21,7 +21,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let first = held.token();
     drop(held);
 
-    // Nobody else wanted it, so this node still has it: no message, and the same token.
+    // No other node wanted the record, so this node still has it cached: no message is sent, and
+    // the token is the same.
     let asked = locks.stats().acquires;
     let held = invoice.write().await?;
     println!(
@@ -31,14 +32,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     drop(held);
 
-    // Another node wants it. It is taken back from us, and its token is higher than ours.
+    // Another node wants the record. The server revokes ours, and the new token is higher.
     let other = lockspan::connect(&url).await?;
     let theirs = other.record("invoice", "42")?;
     let held = theirs.write().await?;
     println!("the other node: higher token {}", held.token() > first);
     match invoice.try_read().await? {
-        Some(_) => println!("we read beside a writer?"),
-        None => println!("we: not while it writes"),
+        Some(_) => println!("unexpected: we read while it writes"),
+        None => println!("we: refused while it writes"),
     }
     drop(held);
     println!("we: {}", if invoice.try_read().await?.is_some() { "now we read" } else { "no" });

@@ -1,9 +1,10 @@
-"""Locks of a Lockspan server from Python, with redis-py and nothing else.
+"""Uses the locks of a Lockspan server from Python, with redis-py and nothing else.
 
 Run: pip install redis; python3 examples/from_python.py [PORT]
 
-LS.LOCK opens a session for each lock, so threads may share one client and exclude each other. A
-lock is renewed while its block runs; the next renewal keeps it over a restart of the server too.
+LS.LOCK opens a session for each lock, so threads can share one client and still exclude each
+other. A lock is renewed while its `with` block runs; after a restart of the server the next renewal
+keeps the lock.
 """
 
 import sys
@@ -15,7 +16,7 @@ import redis
 
 
 def connect(port):
-    # redis-py gives up a reply after 5 s by default, and a lock may be waited for longer.
+    # redis-py stops waiting for a reply after 5 s by default; waiting for a lock can take longer.
     return redis.Redis(
         port=port, protocol=3, decode_responses=True, socket_timeout=None, socket_keepalive=True
     )
@@ -31,7 +32,7 @@ class Lock:
     def __enter__(self):
         forever = self.wait == "forever"
         self.until = float("inf") if forever else time.monotonic() + self.wait / 1000
-        # A new id for each lock: if the reply is lost, the same command finds the same lock.
+        # A new id for each lock: if the reply is lost, a repeated command gets the same lock.
         mine = ("LS.LOCK", self.record, self.mode, "ID", uuid.uuid4().hex)
         reply = self.ask(*mine, "WAIT", self.wait, "LEASE", self.lease)
         if reply is None:
@@ -48,10 +49,10 @@ class Lock:
         try:
             self.ask("LS.UNLOCK", self.record, self.handle)
         except redis.RedisError:
-            pass  # The end of the lease frees it.
+            pass  # The lock becomes free when its lease expires.
 
     def is_valid(self):
-        """Whether nobody else can have the lock: look before each thing that must not be late."""
+        """Whether the lock is still ours: check before each step that must not come too late."""
         return time.monotonic() < self.until
 
     def keep(self):
@@ -60,11 +61,11 @@ class Lock:
             try:
                 self.until = asked + self.ask("LS.RENEW", self.record, self.handle) / 1000
             except redis.RedisError:
-                self.until = asked  # It is lost.
+                self.until = asked  # The lock is lost.
                 return
 
     def ask(self, *command):
-        """Every command about a lock may be sent again; the server may be starting."""
+        """Every command about a lock may be repeated, as here while the server restarts."""
         while True:
             try:
                 return self.client.execute_command(*command)
@@ -100,7 +101,7 @@ def main(port):
         print("two read; both valid:", held.is_valid())
         try:
             with Lock(client, "invoice:42", wait=100):
-                print("a writer beside them?")
+                print("unexpected: a writer while others read")
         except TimeoutError as why:
             print("a writer:", why)
     with Lock(client, "invoice:42", wait=100):

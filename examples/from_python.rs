@@ -1,8 +1,8 @@
-//! Runs `from_python.py`, which uses redis-py alone, against a server of its own.
+//! Starts a server and runs `from_python.py` against it, which uses redis-py and nothing else.
 //!
 //! Run: `pip install redis`, then `cargo run -p lockspan-examples --bin from_python`
 //!
-//! `LOCKSPAN_PYTHON` names another interpreter than `python3`, such as that of a virtual
+//! Set `LOCKSPAN_PYTHON` to use another interpreter than `python3`, such as that of a virtual
 //! environment.
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,10 @@
-//! A writer gets its turn although readers never let the lock go free.
+//! A writer gets its turn although there is always a reader inside.
 //!
 //! Run: `cargo run -p lockspan-examples --bin no_starvation`
 //!
-//! You will see the writer get in, ten times of ten. Each reader keeps its guard until another
-//! reader has come in as well, so the lock is never free of readers by chance: a lock that prefers
-//! readers would make the writer wait for ever. Here a writer that waits closes the door to
-//! newcomers.
+//! You will see the writer get the lock, ten times out of ten. Each reader keeps its guard until
+//! another reader has entered as well, so the lock is never free of readers by chance. A lock that
+//! prefers readers would starve the writer. Here new readers have to queue behind a waiting writer.
 #![forbid(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use lockspan::thread::fair::RwLock;
 
 const TURNS: u32 = 10;
-/// Far more than the lock ever needs; without a bound on waiting no time would be enough.
+/// Far more than the lock ever needs. Without a bound on waiting no timeout would be long enough.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() {
@@ -47,7 +46,7 @@ fn main() {
     println!("the writer had {} turns of {TURNS}", lock.read());
 }
 
-/// Waits for another reader, but not for one that the writer keeps out.
+/// Waits until another reader has entered, for 5 ms at most: the writer may keep it out.
 fn hold_until_another_enters(entered: &AtomicUsize, mine: usize) {
     let start = Instant::now();
     while entered.load(Ordering::Relaxed) == mine + 1 && start.elapsed() < Duration::from_millis(5)

@@ -1,17 +1,17 @@
-//! A client is stopped in the middle of a read-modify-write for longer than its lease, and then
-//! goes on: with a store that believes it, with one that checks tokens at writes alone, and with
-//! one that also checks them at the first read.
+//! A client is stopped in the middle of a read-modify-write, for longer than its lease, and then
+//! continues. Three stores show what happens: one that checks no tokens, one that checks them at
+//! writes alone, and one that also checks them at the first read.
 //!
 //! Run: `cargo run -p lockspan-examples --bin paused_client_and_fence`
 //!
-//! No lock can prevent this: between a program's last look at the lock and its write, the program
-//! can be stopped for any time. The server gives the record to somebody else, as it must. What
-//! helps is the store. It remembers the highest token that the holder of a write lock has shown it,
-//! and refuses a lower one. The holder shows its token **at its first read too**: otherwise the
-//! late write can come between that read and the holder's own write, is accepted, and is then
-//! overwritten.
+//! No lock can prevent this: a program can be stopped for any time between its last look at the
+//! lock and its write. When the lease expires, the server has to grant the record to another
+//! client. Only the store can help. It remembers the highest token that the holder of a write lock
+//! has shown it, and refuses a lower one. The holder shows its token **at its first read too**:
+//! otherwise the late write can come between that read and the holder's own write, is accepted,
+//! and is then overwritten.
 //!
-//! The client is a real process of its own, stopped by a real signal.
+//! The client is a separate process, stopped by a signal.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -27,7 +27,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 
 const LEASE: Duration = Duration::from_secs(1);
 
-/// When the store asks for the token.
+/// When the store checks the token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fence {
     Never,
@@ -67,7 +67,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One update by a client that is stopped, one by us while it is.
+/// One update by a client that is stopped, and one by us while it is stopped.
 async fn story(url: &str, store: &Store, fence: &str) -> Result<(), Box<dyn Error>> {
     let mut child = tokio::process::Command::from({
         let mut command = Command::new(std::env::current_exe()?);
@@ -80,19 +80,19 @@ async fn story(url: &str, store: &Store, fence: &str) -> Result<(), Box<dyn Erro
     let mut said = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed())).ok_or("it has ended")?;
 
-    // It holds the record and has read the balance.
+    // The client holds the record and has read the balance.
     let read = said.next_line().await?.ok_or("it has ended")?;
     println!("  the slow client {read}, and is stopped");
     kill_process(pid, Signal::STOP)?;
 
-    // Its lease runs out; then the record is ours.
+    // Its lease expires; then we get the record.
     let locks = Options::new().lease(LEASE).connect(url).await?;
     let account = locks.record("account", "7")?;
     let held = account.write_owned().await?;
     let balance = store.read(held.token())?.ok_or("refused, although we hold the record")?;
     println!("  we hold the record, and have read {balance}");
 
-    // It goes on as if nothing had happened, between our read and our write.
+    // The client continues as if nothing had happened, between our read and our write.
     kill_process(pid, Signal::CONT)?;
     child.stdin.take().ok_or("no input")?.write_all(b"go on\n").await?;
     while let Some(line) = said.next_line().await? {
@@ -109,7 +109,7 @@ async fn story(url: &str, store: &Store, fence: &str) -> Result<(), Box<dyn Erro
     Ok(())
 }
 
-/// Adds 10 to the balance, and takes its time over it.
+/// Adds 10 to the balance, with a pause between its read and its write.
 async fn slow_client(url: &str, store: &Store) -> Result<(), Box<dyn Error>> {
     let locks = Options::new().lease(LEASE).connect(url).await?;
     let held = locks.record("account", "7")?.write_owned().await?;
@@ -117,13 +117,13 @@ async fn slow_client(url: &str, store: &Store) -> Result<(), Box<dyn Error>> {
     println!("holds the record, has read {balance}");
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
-    // It does not look at the guard: a pause right after looking would be no different.
+    // It does not check the guard: a pause right after the check would have the same effect.
     println!("wakes up, and writes {}", store.write(balance + 10, held.token())?);
     println!("looks at its guard: valid {}", held.is_valid());
     Ok(())
 }
 
-/// A file with a balance and its mark: the highest token that it was shown.
+/// A file with a balance and a mark: the highest token that the store was shown.
 struct Store {
     path: PathBuf,
     fence: Fence,
@@ -136,7 +136,7 @@ impl Store {
         Ok((balance.parse()?, mark.parse()?))
     }
 
-    /// The first read of somebody who holds the write lock. Nothing, if it is refused.
+    /// The first read of a holder of the write lock. `None` if it is refused.
     fn read(&self, token: Token) -> Result<Option<u64>, Box<dyn Error>> {
         let (balance, mark) = self.load()?;
         if self.fence == Fence::AtFirstReadToo {

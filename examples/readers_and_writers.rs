@@ -1,5 +1,5 @@
-//! Many readers at once, one writer alone; a reader that becomes the writer, and a writer that goes
-//! on as a reader.
+//! Many readers at once, one writer alone; a reader that upgrades to a writer, and a writer that
+//! downgrades to a reader.
 //!
 //! Run: `cargo run -p lockspan-examples --bin readers_and_writers`
 #![forbid(unsafe_code)]
@@ -11,7 +11,7 @@ use lockspan::LockError;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Two nodes of one service, as two processes would be.
+    // Two nodes of one service, as if they were two processes.
     let (one, other) = (lockspan::connect("memory:").await?, lockspan::connect("memory:").await?);
     let (here, there) = (one.record("page", "home")?, other.record("page", "home")?);
 
@@ -19,12 +19,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("two nodes read at once: {}", a.is_valid() && b.is_valid());
 
     match here.write_timeout(Duration::from_millis(20)).await {
-        Err(LockError::Timeout) => println!("a writer waits for both, and gives up after 20 ms"),
+        Err(LockError::Timeout(_)) => println!("a writer waits for both, and gives up after 20 ms"),
         other => println!("unexpected: {other:?}"),
     }
 
-    // Both want to write what they read. One may; the other is told at once, not left to wait for
-    // the first for ever.
+    // Both want to upgrade. The first one waits for the second to stop reading; the second one is
+    // refused at once, because the two would deadlock.
     let mut upgrade = Box::pin(a.upgrade());
     tokio::select! {
         biased;
@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let writer = upgrade.await?;
     println!("the first upgrader writes");
 
-    // Others may read beside us from here on, but nobody wrote in between.
+    // From here on others may read too. Nobody could write in between.
     let reader = writer.downgrade();
     println!("both read again: {}", there.read().await?.is_valid() && reader.is_valid());
     Ok(())

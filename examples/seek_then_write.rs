@@ -1,9 +1,10 @@
-//! Readers that find something to add, and add it once: read, seek, write.
+//! Threads that look up a name, and add it if it is missing, exactly once: read, seek, write.
 //!
 //! Run: `cargo run -p lockspan-examples --bin seek_then_write`
 //!
-//! Eight threads look up the same names in a directory. Whoever misses one becomes the seeker,
-//! looks again (another may have been quicker), and writes. Every name is added once.
+//! Eight threads look up the same names in a directory. A thread that misses a name becomes the
+//! seeker, looks again (another thread may have been quicker), and writes. Every name is added
+//! once.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -13,13 +14,14 @@ use lockspan::thread::progressive::base::{Lock, ReadGuard, SeekGuard, WriteGuard
 
 type Directory = BTreeMap<&'static str, usize>;
 
-/// The number of a name; a new one if it has none.
+/// Returns the number of a name, and gives it a new number if it has none.
 fn number_of(directory: &Lock<Directory>, name: &'static str) -> usize {
     let read = directory.read();
     if let Some(number) = read.get(name) {
         return *number;
     }
-    // Nobody can write before us, unless there is a seeker already: then we look again.
+    // As the seeker no other thread can write before us. If there is a seeker already, wait for it
+    // and look again.
     let seek = ReadGuard::try_seek(read).unwrap_or_else(|read| {
         drop(read);
         directory.seek()
@@ -30,7 +32,7 @@ fn number_of(directory: &Lock<Directory>, name: &'static str) -> usize {
     let mut write = SeekGuard::write(seek);
     let number = write.len();
     write.insert(name, number);
-    let read = WriteGuard::read(write); // readers come in again
+    let read = WriteGuard::read(write); // from here on other readers may enter
     read[name]
 }
 

@@ -1,9 +1,9 @@
-//! Tasks and threads wait in one queue: an async task and a blocked thread share a lock fairly.
+//! Async tasks and blocked threads wait for a lock in one fair queue.
 //!
 //! Run: `cargo run -p lockspan-examples --bin tasks_and_threads`
 //!
-//! You will see a task that waits behind a thread, a thread that waits behind a task, and a task
-//! that gives up: a dropped future leaves the queue. Any executor will do; this one is ten lines.
+//! You will see a task that waits for a thread, a thread that waits for a task, and a task that
+//! gives up: a dropped future leaves the queue. Any executor works; the one in this file is short.
 #![forbid(unsafe_code)]
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use lockspan::thread::fair::{RwLock, RwLockExt};
 fn main() {
     let log: RwLock<Vec<&str>> = RwLock::new(Vec::new());
 
-    // The thread holds the lock, so the task's first poll is pending; it is woken by the unlock.
+    // This thread holds the lock, so the task's first poll is pending. The unlock wakes the task.
     let mut held = log.write();
     thread::scope(|scope| {
         scope.spawn(|| block_on(async { log.write_async().await.push("task, after the thread") }));
@@ -25,7 +25,7 @@ fn main() {
         drop(held);
     });
 
-    // And the other way round.
+    // The other way round: a thread waits for a task.
     let mut held = block_on(log.write_async());
     thread::scope(|scope| {
         scope.spawn(|| log.write().push("thread, after the task"));
@@ -39,7 +39,7 @@ fn main() {
         let mut impatient = pin!(log.write_async());
         let poll = impatient.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         println!(
-            "a writing task beside a reader: {}",
+            "a writing task while a reader is inside: {}",
             if poll.is_pending() { "waits" } else { "in" }
         );
     }

@@ -1,14 +1,13 @@
 /*
  * The price of an uncontended pthread_rwlock_t: nanoseconds for a lock and its unlock, while the
  * thread holds other locks. Prints a line for each case; run it with and without the preload
- * library. `cargo xtask bench preload` does so, and compares.
+ * library. `cargo xtask bench preload` does so, and compares. An argument is the number of pairs
+ * that are measured, which defaults to a million.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-
-enum { PAIRS = 1000000 };
 
 static double now(void) {
     struct timespec t;
@@ -23,7 +22,8 @@ static void must(int error) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    const int pairs = argc > 1 ? atoi(argv[1]) : 1000000;
     static const int others[] = {0, 1, 16, 100, 1000, 10000};
     for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
         int n = others[k];
@@ -36,18 +36,18 @@ int main(void) {
             must(i % 2 ? pthread_rwlock_rdlock(&locks[i]) : pthread_rwlock_wrlock(&locks[i]));
         }
         double begin = now();
-        for (int i = 0; i < PAIRS; i++) {
+        for (int i = 0; i < pairs; i++) {
             must(pthread_rwlock_rdlock(a));
             must(pthread_rwlock_unlock(a));
         }
         double read = now();
-        for (int i = 0; i < PAIRS; i++) {
+        for (int i = 0; i < pairs; i++) {
             must(pthread_rwlock_wrlock(a));
             must(pthread_rwlock_unlock(a));
         }
         double write = now();
         must(pthread_rwlock_rdlock(a));
-        for (int i = 0; i < PAIRS / 2; i++) {
+        for (int i = 0; i < pairs / 2; i++) {
             must(pthread_rwlock_rdlock(b));
             must(pthread_rwlock_unlock(a));
             must(pthread_rwlock_rdlock(a));
@@ -55,9 +55,9 @@ int main(void) {
         }
         double chain = now();
         must(pthread_rwlock_unlock(a));
-        printf("read %d %f\n", n, (read - begin) / PAIRS);
-        printf("write %d %f\n", n, (write - read) / PAIRS);
-        printf("hand-over-hand %d %f\n", n, (chain - write) / PAIRS);
+        printf("read %d %f\n", n, (read - begin) / pairs);
+        printf("write %d %f\n", n, (write - read) / pairs);
+        printf("hand-over-hand %d %f\n", n, (chain - write) / pairs);
         for (int i = 0; i < n; i++) {
             must(pthread_rwlock_unlock(&locks[i]));
         }

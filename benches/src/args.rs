@@ -1,123 +1,72 @@
-//! The command line.
+//! The options that every comparison has.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What `--help` prints.
-pub(crate) const HELP: &str = "\
-Measures Lockspan's locks beside their peers.
+/// The most threads of a cell in a smoke run.
+const SMOKE_THREADS: usize = 12;
 
-Usage: cargo run --release -p lockspan-benches -- [OPTIONS]
-
-Options:
-  --filter F,G    only comparisons whose path has a part beginning with F or G; paths are
-                  uncontended/read, contended/64t/10%, starvation/reader-among-8-writers,
-                  memory/size
-                  (so: --filter contended, --filter 64t, --filter contended/8t/50%)
-  --locks A,B     only these locks; a name may end in *
-  --rounds N      rounds of every comparison (uncontended and contended 5, starvation 10)
-  --seconds S     length of one sample (contended 0.3, starvation 1)
-  --record NAME   write the result folder results/<date>-NAME beside this program's source
-  --out DIR       write the result folder DIR
-  --redraw DIR    draw the plots of the result folder DIR anew, from its rows; measure nothing
-  --smoke         every comparison once and very short; its numbers mean nothing
-  --list          print the names of the locks
-  --help          print this
-";
-
-/// What the command line asks for.
-#[derive(Default)]
+/// How to measure, and where the results go.
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Args {
-    pub(crate) smoke: bool,
-    pub(crate) list: bool,
-    pub(crate) help: bool,
-    pub(crate) locks: Vec<String>,
-    pub(crate) out: Option<PathBuf>,
-    pub(crate) record: Option<String>,
-    pub(crate) redraw: Option<PathBuf>,
-    filter: Vec<String>,
-    rounds: Option<u32>,
+    /// Measure only the cells whose path has a part that begins with one of these (`contended`,
+    /// `64t`, `contended/8t/50%`)
+    #[arg(long, alias = "filter", value_name = "A,B", value_delimiter = ',')]
+    pub(crate) cells: Vec<String>,
+    /// Rounds of every cell, instead of the number that suits each
+    #[arg(long, value_name = "N")]
+    rounds: Option<NonZeroUsize>,
+    /// Length of one sample in seconds, instead of the one that suits each cell
+    #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<f64>,
+    /// Run every cell once, very short and with few threads: the numbers mean nothing
+    #[arg(long)]
+    pub(crate) smoke: bool,
+    /// Keep the results in `benches/results/<comparison>/<date>-NAME`; NAME says which machine it
+    /// was. A busy machine is refused
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["smoke", "out"])]
+    pub(crate) record: Option<String>,
+    /// Write the results to the folder DIR
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Record although other processes use the machine
+    #[arg(long, requires = "record")]
+    pub(crate) force: bool,
 }
 
 impl Args {
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut args = Self::default();
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
-            match word.as_str() {
-                "--smoke" => args.smoke = true,
-                "--list" => args.list = true,
-                "--help" | "-h" => args.help = true,
-                "--locks" => args.locks = list(&value()?),
-                "--filter" => args.filter = list(&value()?),
-                "--out" => args.out = Some(value()?.into()),
-                "--redraw" => args.redraw = Some(value()?.into()),
-                "--record" => args.record = Some(value()?),
-                "--rounds" => args.rounds = Some(number(&word, &value()?)?),
-                "--seconds" => args.seconds = Some(number(&word, &value()?)?),
-                // `cargo bench` says so.
-                "--bench" => {}
-                _ => return Err(format!("unknown option '{word}'; try --help")),
-            }
-        }
-        if args.rounds == Some(0) || args.seconds.is_some_and(|s| !(s > 0.0 && s < 1e4)) {
-            return Err("--rounds and --seconds must be more than 0".to_owned());
-        }
-        Ok(args)
+    /// Rounds of a cell that has `default` of them.
+    pub(crate) fn rounds(&self, default: usize) -> usize {
+        self.rounds.map_or(if self.smoke { 1 } else { default }, NonZeroUsize::get)
     }
 
-    /// Whether the comparison `family/cell` is wanted.
-    pub(crate) fn wants(&self, family: &str, cell: &str) -> bool {
-        let path = format!("/{family}/{cell}");
-        self.filter.is_empty() || self.filter.iter().any(|part| path.contains(&format!("/{part}")))
+    /// Length of a sample that lasts `default` milliseconds, or `smoke` in a smoke run.
+    pub(crate) fn millis(&self, default: u64, smoke: u64) -> Duration {
+        let default = Duration::from_millis(if self.smoke { smoke } else { default });
+        self.seconds.map_or(default, Duration::from_secs_f64)
     }
 
-    /// Rounds of a comparison that has `default` of them.
-    pub(crate) fn rounds(&self, default: u32) -> u32 {
-        self.rounds.unwrap_or(if self.smoke { 1 } else { default })
+    /// Length of a sample that lasts `default` milliseconds, 20 at most in a smoke run.
+    pub(crate) fn time(&self, default: u64) -> Duration {
+        self.millis(default, default.min(20))
     }
 
-    /// Length of a sample that lasts `default` seconds, or `smoke` in a smoke run.
-    pub(crate) fn seconds(&self, default: f64, smoke: f64) -> Duration {
-        let seconds = self.seconds.unwrap_or(if self.smoke { smoke } else { default });
-        Duration::from_secs_f64(seconds)
+    /// Threads of a cell that has `default` of them: few in a smoke run, since each needs its turn
+    /// on a processor before a sample begins.
+    pub(crate) fn threads(&self, default: usize) -> usize {
+        if self.smoke { default.min(SMOKE_THREADS) } else { default }
+    }
+
+    /// How many there are of something, or few in a smoke run.
+    pub(crate) fn count(&self, default: usize, smoke: usize) -> usize {
+        if self.smoke { smoke } else { default }
     }
 }
 
-fn list(value: &str) -> Vec<String> {
-    value.split(',').map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
-}
-
-fn number<T: std::str::FromStr>(option: &str, value: &str) -> Result<T, String> {
-    value.parse().map_err(|_| format!("{option}: '{value}' is no such number"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(line: &str) -> Result<Args, String> {
-        Args::parse(line.split_whitespace().map(str::to_owned))
-    }
-
-    #[test]
-    fn a_filter_matches_from_the_start_of_a_part() {
-        let check = |filter: &str, path: (&str, &str)| {
-            parse(&format!("--filter {filter}")).unwrap().wants(path.0, path.1)
-        };
-        assert!(check("contended", ("contended", "8t/1%")));
-        assert!(!check("contended", ("uncontended", "read")));
-        assert!(check("8t", ("contended", "8t/1%")));
-        assert!(check("64t/10", ("contended", "64t/100%")));
-        assert!(!check("64t/1%", ("contended", "64t/10%")));
-        assert!(check("memory,starv", ("starvation", "reader-among-8-writers")));
-    }
-
-    #[test]
-    fn wrong_words_are_refused() {
-        for line in ["--rounds x", "--rounds 0", "--seconds -1", "--locks", "--what"] {
-            assert!(parse(line).is_err(), "{line}");
-        }
+fn seconds(value: &str) -> Result<f64, String> {
+    match value.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e4 => Ok(seconds),
+        _ => Err("must be a number of seconds above 0".to_owned()),
     }
 }

@@ -1,47 +1,8 @@
-//! The machine a run was made on, and how much of it others took meanwhile.
+//! The machine that a run was made on, and the versions of what was measured.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-/// CPU time so far in clock ticks: of the whole machine, idle time apart, and of this process.
-#[derive(Clone, Copy)]
-struct Times {
-    all: u64,
-    busy: u64,
-    own: u64,
-}
-
-/// A watch over the CPU time that other processes take.
-pub(crate) struct Load(Option<Times>);
-
-impl Load {
-    pub(crate) fn start() -> Self {
-        Self(times())
-    }
-
-    /// The share of the machine's CPU time that others took since the start; `NaN` if unknown.
-    pub(crate) fn foreign(&self) -> f64 {
-        let (Some(before), Some(after)) = (self.0, times()) else {
-            return f64::NAN;
-        };
-        let others = (after.busy - before.busy).saturating_sub(after.own - before.own);
-        others as f64 / (after.all - before.all).max(1) as f64
-    }
-}
-
-fn times() -> Option<Times> {
-    let stat = fs::read_to_string("/proc/stat").ok()?;
-    let fields: Vec<u64> = stat.lines().next()?.split_whitespace().flat_map(str::parse).collect();
-    // user nice system idle iowait irq softirq steal; the guest fields after them repeat user.
-    let all: u64 = fields.iter().take(8).sum();
-    let idle = fields.get(3)? + fields.get(4)?;
-    let own = fs::read_to_string("/proc/self/stat").ok()?;
-    // Field 2 is the program's name in parentheses; utime and stime are fields 14 and 15.
-    let own: Vec<&str> = own.rsplit_once(')')?.1.split_whitespace().collect();
-    let own = own.get(11)?.parse::<u64>().ok()? + own.get(12)?.parse::<u64>().ok()?;
-    Some(Times { all, busy: all - idle, own })
-}
 
 /// What `command` prints, or a note that it failed.
 pub(crate) fn output(command: &str, args: &[&str]) -> String {
@@ -54,21 +15,28 @@ pub(crate) fn output(command: &str, args: &[&str]) -> String {
     }
 }
 
-/// The load averages of now.
-pub(crate) fn load() -> String {
-    fs::read_to_string("/proc/loadavg").unwrap_or_default().trim_end().to_owned()
+/// The first line of a file, or `unknown`.
+pub(crate) fn first_line(path: &str) -> String {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.lines().next().unwrap_or("unknown").to_owned()
 }
 
-/// The text of `machine.txt`.
-pub(crate) fn describe(load_before: &str) -> String {
-    let governor = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-        .unwrap_or_else(|_| "unknown".to_owned());
+/// The first line that a program prints about its version.
+pub(crate) fn version(program: &str, flag: &str) -> String {
+    let output = Command::new(program).arg(flag).output();
+    let Ok(output) = output else { return format!("{program} is not installed") };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().next().unwrap_or(program).to_owned()
+}
+
+/// The text of `machine.txt`; `busy` has the lines about other processes.
+pub(crate) fn describe(busy: &str) -> String {
     format!(
-        "kernel: {}\nload before: {load_before}\nload after: {}\ngovernor: {}\n\
+        "kernel: {}\n{busy}load averages at the end: {}\ngovernor: {}\n\
          clock: {:.4} ticks/ns\n\n{}\n",
         output("uname", &["-sr"]),
-        load(),
-        governor.trim_end(),
+        first_line("/proc/loadavg"),
+        first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         crate::clock::ticks_per_ns(),
         output("lscpu", &[]),
     )
@@ -78,10 +46,13 @@ pub(crate) fn describe(load_before: &str) -> String {
 pub(crate) fn versions(names: &[&str]) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
     let text = root.and_then(|root| fs::read_to_string(root.join("Cargo.lock")).ok());
-    let text = text.unwrap_or_default();
+    packages(&text.unwrap_or_default(), names)
+}
+
+fn packages(lock_file: &str, names: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut name = None;
-    for line in text.lines() {
+    for line in lock_file.lines() {
         let value = |key: &str| Some(line.strip_prefix(key)?.trim_matches('"').to_owned());
         if let Some(value) = value("name = ") {
             name = names.contains(&value.as_str()).then_some(value);
@@ -90,4 +61,17 @@ pub(crate) fn versions(names: &[&str]) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_of_a_package_is_found() {
+        let lock = "[[package]]\nname = \"a\"\nversion = \"1.0\"\n\n[[package]]\nname = \"b\"\n\
+                    version = \"2.0\"\n\n[[package]]\nname = \"a\"\nversion = \"3.0\"\n";
+        assert_eq!(packages(lock, &["a"]), ["a 1.0", "a 3.0"]);
+        assert!(!versions(&["parking_lot"]).is_empty());
+    }
 }

@@ -1,9 +1,7 @@
 //! `faults`: see the library's header; `faults help` lists the commands.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,6 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use lockspan_faults::run::{self, Plan};
 use lockspan_faults::{abuse, damage, hoard, process, puppet, supervised, worker};
 use lockspan_server::{Config, Data, Server, StartError};
+use pico_args::Arguments;
 
 const HELP: &str = "\
 Breaks the running lock service: kills, stops and cuts off real processes.
@@ -41,9 +40,9 @@ Each ends when its input ends, and is killed with its --parent PID.
 #[tokio::main]
 async fn main() -> ExitCode {
     let work = async {
-        let mut words = std::env::args().skip(1);
-        let command = words.next().unwrap_or_else(|| "help".to_owned());
-        obey(&command, Args::parse(words)?).await
+        let mut args = Arguments::from_env();
+        let command = args.subcommand()?.unwrap_or_else(|| "help".to_owned());
+        obey(&command, args).await
     };
     let done = tokio::select! {
         done = work => done,
@@ -59,29 +58,29 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
-    if let Some(parent) = args.optional("--parent")? {
+async fn obey(command: &str, mut args: Arguments) -> Result<ExitCode> {
+    if let Some(parent) = args.opt_value_from_str("--parent")? {
         process::die_with_parent(parent)?;
     }
     match command {
         "run" => {
             let plan = Plan {
-                time: Duration::from_secs(args.optional("--seconds")?.unwrap_or(60)),
-                nodes: args.optional("--nodes")?.unwrap_or(4),
-                seed: args.optional("--seed")?.unwrap_or_else(|| fastrand::u64(..)),
+                time: Duration::from_secs(args.opt_value_from_str("--seconds")?.unwrap_or(60)),
+                nodes: args.opt_value_from_str("--nodes")?.unwrap_or(4),
+                seed: args.opt_value_from_str("--seed")?.unwrap_or_else(|| fastrand::u64(..)),
                 program: std::env::current_exe()?,
-                cached: args.optional("--cached")?.unwrap_or(50_000),
+                cached: args.opt_value_from_str("--cached")?.unwrap_or(50_000),
             };
-            args.end()?;
+            end(args)?;
             let report = run::run(plan).await?;
             println!("{report}");
             return Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         "abuse" => {
-            let seconds = args.optional("--seconds")?.unwrap_or(5);
-            let only: Option<String> = args.optional("--only")?;
-            let with_redis = !args.optional("--without-redis")?.unwrap_or(false);
-            args.end()?;
+            let seconds = args.opt_value_from_str("--seconds")?.unwrap_or(5);
+            let only: Option<String> = args.opt_value_from_str("--only")?;
+            let with_redis = !args.opt_value_from_str("--without-redis")?.unwrap_or(false);
+            end(args)?;
             let mut kinds = abuse::Kind::ALL.to_vec();
             kinds.retain(|kind| only.as_deref().is_none_or(|only| only == kind.name()));
             let all = abuse::Kind::ALL.map(abuse::Kind::name).join(", ");
@@ -95,28 +94,28 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
         }
         "misuse" => {
             let (kind, server): (String, String) =
-                (args.needed("--kind")?, args.needed("--server")?);
+                (args.value_from_str("--kind")?, args.value_from_str("--server")?);
             let servers = [abuse::Server::Lockspan, abuse::Server::Redis];
             let attack = abuse::Attack {
                 kind: abuse::Kind::named(&kind).with_context(|| kind.clone())?,
                 server: servers.into_iter().find(|it| it.name() == server).context("--server")?,
-                address: args.needed("--address")?,
-                http: args.optional("--http")?,
-                size: abuse::Size(args.needed("--size")?),
+                address: args.value_from_str("--address")?,
+                http: args.opt_value_from_str("--http")?,
+                size: abuse::Size(args.value_from_str("--size")?),
                 requests: Arc::default(),
             };
-            args.end()?;
+            end(args)?;
             println!("{}", abuse::attack_until(attack, input_ends(|_| {})).await?);
         }
         "serve" => {
-            let data = Data::Dir(args.needed("--data")?);
-            let listen = vec![args.needed("--listen")?];
+            let data = Data::Dir(args.value_from_str("--data")?);
+            let listen = vec![args.value_from_str("--listen")?];
             let mut protocol = Config::default().protocol;
             // A server waits for so long if its data file does not tell it all.
-            if let Some(longest) = args.optional("--longest")? {
+            if let Some(longest) = args.opt_value_from_str("--longest")? {
                 protocol.ttl_max = Duration::from_millis(longest);
             }
-            args.end()?;
+            end(args)?;
             let served = serve(Config { listen, data, protocol, ..Config::default() }).await;
             if let Err(why) = &served
                 && let Some(StartError::Damaged { .. }) = why.downcast_ref()
@@ -128,17 +127,17 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
         }
         "node" => {
             let job = worker::Job {
-                url: args.needed("--url")?,
-                name: args.needed("--name")?,
-                store: args.needed("--store")?,
-                journal: args.needed("--journal")?,
-                lease: Duration::from_millis(args.needed("--lease")?),
-                records: args.needed("--records")?,
-                tasks: args.needed("--tasks")?,
-                seed: args.needed("--seed")?,
-                is_apart: args.needed("--apart")?,
+                url: args.value_from_str("--url")?,
+                name: args.value_from_str("--name")?,
+                store: args.value_from_str("--store")?,
+                journal: args.value_from_str("--journal")?,
+                lease: Duration::from_millis(args.value_from_str("--lease")?),
+                records: args.value_from_str("--records")?,
+                tasks: args.value_from_str("--tasks")?,
+                seed: args.value_from_str("--seed")?,
+                is_apart: args.value_from_str("--apart")?,
             };
-            args.end()?;
+            end(args)?;
             let mut orders = worker::Orders::default();
             let undriven = Arc::clone(&orders.undriven);
             orders.is_over = input_ends(move |line| {
@@ -151,22 +150,23 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
             worker::work(job, orders).await?;
         }
         "hoard" => {
-            let (url, records) = (args.needed("--url")?, args.needed("--records")?);
-            args.end()?;
+            let (url, records) = (args.value_from_str("--url")?, args.value_from_str("--records")?);
+            end(args)?;
             hoard::keep(url, records, input_ends(|_| {})).await?;
         }
         "supervise" => {
-            let (cli, url): (_, String) = (args.needed("--cli")?, args.needed("--url")?);
+            let (cli, url): (_, String) =
+                (args.value_from_str("--cli")?, args.value_from_str("--url")?);
             supervised::supervise(&cli, &url, &supervised_job(args)?)?;
         }
         "inside" => supervised::inside(&supervised_job(args)?)?,
         "puppet" => {
             let strings = puppet::Strings {
-                url: args.needed("--url")?,
-                store: args.needed("--store")?,
-                lease: Duration::from_millis(args.needed("--lease")?),
+                url: args.value_from_str("--url")?,
+                store: args.value_from_str("--store")?,
+                lease: Duration::from_millis(args.value_from_str("--lease")?),
             };
-            args.end()?;
+            end(args)?;
             puppet::dance(strings).await?;
         }
         "help" | "--help" | "-h" => print!("{HELP}"),
@@ -175,15 +175,15 @@ async fn obey(command: &str, mut args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn supervised_job(mut args: Args) -> Result<supervised::Job> {
+fn supervised_job(mut args: Arguments) -> Result<supervised::Job> {
     let job = supervised::Job {
-        record: args.needed("--record")?,
-        name: args.needed("--name")?,
-        store: args.needed("--store")?,
-        journal: args.needed("--journal")?,
-        seed: args.needed("--seed")?,
+        record: args.value_from_str("--record")?,
+        name: args.value_from_str("--name")?,
+        store: args.value_from_str("--store")?,
+        journal: args.value_from_str("--journal")?,
+        seed: args.value_from_str("--seed")?,
     };
-    args.end()?;
+    end(args)?;
     Ok(job)
 }
 
@@ -210,36 +210,9 @@ fn input_ends(mut read: impl FnMut(&str) + Send + 'static) -> Arc<AtomicBool> {
     is_over
 }
 
-/// The words of a command line: `--name value`, in any order.
-struct Args(BTreeMap<String, String>);
-
-impl Args {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
-        let mut args = BTreeMap::new();
-        while let Some(name) = words.next() {
-            ensure!(name.starts_with("--"), "{name:?} is no option; `faults help` lists them");
-            let value = words.next().with_context(|| format!("{name} needs a value"))?;
-            ensure!(args.insert(name.clone(), value).is_none(), "{name} was given before");
-        }
-        Ok(Self(args))
-    }
-
-    fn optional<T: FromStr>(&mut self, name: &str) -> Result<Option<T>> {
-        let Some(value) = self.0.remove(name) else { return Ok(None) };
-        match value.parse() {
-            Ok(value) => Ok(Some(value)),
-            Err(_) => bail!("{value:?} makes no sense for {name}; `faults help` has the options"),
-        }
-    }
-
-    fn needed<T: FromStr>(&mut self, name: &str) -> Result<T> {
-        self.optional(name)?.with_context(|| format!("{name} is missing"))
-    }
-
-    fn end(&self) -> Result<()> {
-        match self.0.keys().next() {
-            None => Ok(()),
-            Some(name) => bail!("there is no option {name} here; `faults help` lists them"),
-        }
-    }
+/// Nothing may be left of the command line.
+fn end(args: Arguments) -> Result<()> {
+    let rest = args.finish();
+    ensure!(rest.is_empty(), "unexpected {rest:?}; `faults help` lists the options");
+    Ok(())
 }

@@ -119,7 +119,7 @@ impl Puppet {
                 let time = Duration::from_millis(100);
                 match self.locks.parse(name)?.write_owned_timeout(time).await {
                     Ok(guard) => self.hold(name, Held::Write(guard)),
-                    Err(lockspan::LockError::Timeout) => "none".to_owned(),
+                    Err(lockspan::LockError::Timeout(_)) => "none".to_owned(),
                     Err(why) => return Err(why.into()),
                 }
             }

@@ -1,9 +1,11 @@
 //! The command line.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result};
 use lockspan_protocol::{Bug, Bugs};
+use pico_args::Arguments;
 use sim::plan::{Class, Workload};
 use sim::{Plan, bugs};
 
@@ -57,50 +59,36 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Self> {
-        let mut args = Self {
-            task: Task::Worlds,
-            seeds: 0..1000,
-            bug: None,
-            lines: 200,
-            require_coverage: false,
-            shrink: true,
-            keep_going: false,
-            class: None,
-            workload: None,
-            numbers: Vec::new(),
-        };
-        while let Some(word) = words.next() {
-            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
-            match word.as_str() {
-                "--help" | "-h" => args.task = Task::Help,
-                "--trace" => args.task = Task::Trace,
-                "--mermaid" => args.task = Task::Mermaid,
-                "--bugs" => args.task = Task::Bugs,
-                "--require-coverage" => args.require_coverage = true,
-                "--keep-going" => args.keep_going = true,
-                "--no-shrink" => args.shrink = false,
-                "--seed" => {
-                    let seed = number(&value()?)?;
-                    args.seeds = seed..seed + 1;
-                }
-                "--seeds" => args.seeds = range(&value()?)?,
-                "--lines" => args.lines = number(&value()?)? as usize,
-                "--class" => args.class = Some(value()?.parse()?),
-                "--workload" => args.workload = Some(value()?.parse()?),
-                "--bug" => {
-                    let name = value()?;
-                    args.bug = Some(bugs::named(&name).with_context(|| format!("no bug {name}"))?);
-                }
-                _ => {
-                    let name = word.strip_prefix("--").unwrap_or_default().to_owned();
-                    ensure!(Plan::names().any(|known| known == name), "unknown option {word}");
-                    let number = number(&value()?)?;
-                    args.numbers.push((name, number));
-                }
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self> {
+        let mut words = Arguments::from_vec(words.map(Into::into).collect());
+        let tasks = [
+            ("--help", Task::Help),
+            ("-h", Task::Help),
+            ("--bugs", Task::Bugs),
+            ("--mermaid", Task::Mermaid),
+            ("--trace", Task::Trace),
+        ];
+        let mut task = Task::Worlds;
+        for (flag, means) in tasks {
+            if words.contains(flag) {
+                task = means;
+                break;
             }
         }
-        Ok(args)
+        let seed: Option<u64> = words.opt_value_from_str("--seed")?;
+        let seeds = words.opt_value_from_fn("--seeds", range)?.unwrap_or(0..1000);
+        Ok(Self {
+            task,
+            seeds: seed.map_or(seeds, |seed| seed..seed + 1),
+            bug: words.opt_value_from_fn("--bug", bug)?,
+            lines: words.opt_value_from_str("--lines")?.unwrap_or(200),
+            require_coverage: words.contains("--require-coverage"),
+            shrink: !words.contains("--no-shrink"),
+            keep_going: words.contains("--keep-going"),
+            class: words.opt_value_from_str("--class")?,
+            workload: words.opt_value_from_str("--workload")?,
+            numbers: numbers(words)?,
+        })
     }
 
     /// The world of a seed, with what the command line says about it.
@@ -122,10 +110,26 @@ fn number(word: &str) -> Result<u64> {
 }
 
 fn range(word: &str) -> Result<Range<u64>> {
-    match word.split_once("..") {
-        Some((from, to)) => Ok(number(from)?..number(to)?),
-        None => bail!("'{word}' is not a range; 0..1000 is one"),
-    }
+    let (from, to) =
+        word.split_once("..").with_context(|| format!("'{word}' is no range; 0..1000 is one"))?;
+    Ok(number(from)?..number(to)?)
+}
+
+fn bug(name: &str) -> Result<Bug> {
+    bugs::named(name).with_context(|| format!("no bug {name}"))
+}
+
+/// What is left of the command line: the plan's own numbers, each `--name N`.
+fn numbers(words: Arguments) -> Result<Vec<(String, u64)>> {
+    let rest = words.finish();
+    let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
+    let one = |pair: &[Cow<'_, str>]| {
+        let name = pair[0].strip_prefix("--").filter(|name| Plan::names().any(|it| it == *name));
+        let name = name.with_context(|| format!("unknown option {}", pair[0]))?;
+        let value = pair.get(1).with_context(|| format!("--{name} needs a value"))?;
+        Ok((name.to_owned(), number(value)?))
+    };
+    rest.chunks(2).map(one).collect()
 }
 
 #[cfg(test)]

@@ -106,7 +106,9 @@ pub(crate) fn to_node(message: &ToNode) -> String {
                 give_back.map_or(String::new(), |mode: Mode| format!(", give back for {mode}"));
             format!("granted {record} {mode} {seq} token {token}{back}")
         }
-        ToNode::Queued { record, seq, ticket } => format!("queued {record} {seq} ticket {ticket}"),
+        ToNode::Queued { record, seq, ticket, ahead } => {
+            format!("queued {record} {seq} ticket {ticket}, {ahead} before")
+        }
         ToNode::Retry { record, seq } => format!("retry {record} {seq}"),
         ToNode::Revoke { record, seq, wanted, .. } => {
             format!("revoke {record} {seq} for {wanted}")

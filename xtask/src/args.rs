@@ -1,41 +1,38 @@
 //! The words after the command's name: flags are taken out by name, what is left is the rest.
 
 use anyhow::{Context as _, Result, ensure};
+use pico_args::Arguments;
 
 /// The arguments that no one has taken yet.
 #[derive(Debug)]
-pub(crate) struct Args {
-    words: Vec<String>,
-}
+pub(crate) struct Args(Arguments);
 
 impl Args {
     pub(crate) fn new(words: impl IntoIterator<Item = String>) -> Self {
-        Self { words: words.into_iter().collect() }
+        Self(Arguments::from_vec(words.into_iter().map(Into::into).collect()))
     }
 
     /// Takes out `flag`; true if it was there.
-    pub(crate) fn flag(&mut self, flag: &str) -> bool {
-        let before = self.words.len();
-        self.words.retain(|word| word != flag);
-        self.words.len() < before
+    pub(crate) fn flag(&mut self, flag: &'static str) -> bool {
+        self.0.contains(flag)
     }
 
-    /// Takes out `flag` and the word after it.
-    pub(crate) fn value(&mut self, flag: &str) -> Result<Option<String>> {
-        let Some(at) = self.words.iter().position(|word| word == flag) else {
-            return Ok(None);
-        };
-        self.words.remove(at);
-        ensure!(at < self.words.len(), "{flag} needs a value");
-        Ok(Some(self.words.remove(at)))
+    /// Takes out `flag` and its value.
+    pub(crate) fn value(&mut self, flag: &'static str) -> Result<Option<String>> {
+        Ok(self.0.opt_value_from_str(flag)?)
     }
 
     /// What is left, none of it a flag.
     pub(crate) fn rest(self) -> Result<Vec<String>> {
-        if let Some(flag) = self.words.iter().find(|word| word.starts_with('-')) {
-            anyhow::bail!("unknown flag {flag}; `cargo xtask help` lists them");
-        }
-        Ok(self.words)
+        let words = self.all();
+        let flag = words.iter().find(|word| word.starts_with('-')).map_or("", String::as_str);
+        ensure!(flag.is_empty(), "unknown flag {flag}; `cargo xtask help` lists them");
+        Ok(words)
+    }
+
+    /// What is left, flags too: for another program.
+    pub(crate) fn all(self) -> Vec<String> {
+        self.0.finish().into_iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
     /// What is left: at most one word.

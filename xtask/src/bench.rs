@@ -1,57 +1,76 @@
-//! `cargo xtask bench`: starts the comparisons; the benches crate measures and writes the results.
+//! `cargo xtask bench`: builds and runs `lockspan-bench`, which compares our locks with others.
 
 use std::fs;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use crate::args::Args;
 use crate::command::Cmd;
-use crate::preload;
+use crate::table;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// Comparisons that are programs of their own: progressive locks, and revocable ones.
-const PROGRAMS: [&str; 2] = ["progressive", "revocable"];
+/// The page that lists the comparisons in a table.
+const PAGE: &str = "benches/README.md";
 
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
-    let record = args.value("--record")?;
     let readme = args.flag("--readme");
-    let filter = args.at_most_one()?;
+    let words = args.all();
     std::env::set_current_dir(&workspace.root)?;
-
-    if filter.as_deref() == Some("preload") {
-        ensure!(record.is_none(), "bench preload prints its results and records none");
-        preload::compare(workspace, false)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(program) = PROGRAMS.into_iter().find(|name| filter.as_deref() == Some(name)) {
-        let mut command = Cmd::new("cargo run --release -p lockspan-benches --bin");
-        command = command.args([program, "--"]);
-        if let Some(name) = record {
-            command = command.arg("--record").arg(name);
-        }
-        command.run()?;
-        return Ok(ExitCode::SUCCESS);
-    }
-
-    // `--readme` alone copies what is recorded already.
-    if record.is_some() || filter.is_some() || !readme {
-        let mut command = Cmd::new("cargo run --release -p lockspan-benches --");
-        command = match record {
-            Some(name) => command.arg("--record").arg(name),
-            None => command.arg("--out").arg(workspace.target.join("bench")),
-        };
-        if let Some(filter) = filter {
-            command = command.arg("--filter").arg(filter);
-        }
-        command.run()?;
+    match words.first() {
+        Some(comparison) => run(workspace, comparison, &words)?,
+        None if !readme => list()?,
+        // `--readme` alone copies what is recorded already.
+        None => {}
     }
     if readme {
         let folder = tidy::newest_results(workspace)?;
-        let folder = folder.context("no results yet: `cargo xtask bench --record NAME` first")?;
+        let folder = folder.context("no results yet: `cargo xtask bench threads --record NAME`")?;
         fs::write(workspace.root.join("README.md"), tidy::with_results(workspace, &folder)?)?;
         println!("README.md shows {folder}");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds what the comparison measures, and runs it.
+fn run(workspace: &Workspace, comparison: &str, words: &[String]) -> Result<()> {
+    // Built apart, so that no package has features that only another one needs.
+    match comparison {
+        "service" => Cmd::new("cargo build --release -p lockspan-cli").run()?,
+        "preload" => Cmd::new("cargo build --release -p lockspan-pthread").run()?,
+        _ => {}
+    }
+    Cmd::new("cargo build --release -p lockspan-benches").run()?;
+    Cmd::program(workspace.target.join("release/lockspan-bench")).args(words).run()
+}
+
+/// Prints the table of comparisons.
+fn list() -> Result<()> {
+    let page = fs::read_to_string(PAGE).context(PAGE)?;
+    table::print(&["comparison", "what is compared"], &rows(&page));
+    println!("\n`cargo xtask bench COMPARISON --help` has its options; {PAGE} says more.");
+    Ok(())
+}
+
+/// The rows of the page's table whose first cell is a name in back-quotes.
+fn rows(page: &str) -> Vec<Vec<String>> {
+    let row = |line: &str| {
+        let (name, what) = line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | ")?;
+        // Other tables have file names in their first column.
+        name.chars().all(char::is_alphabetic).then(|| vec![name.to_owned(), what.to_owned()])
+    };
+    page.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_comparisons_are_read_from_the_page() {
+        let page = "| comparison | what |\n|---|---|\n| `a` | one |\n| `b` | two |\n\n\
+                    | `x.csv` | y |\n";
+        assert_eq!(rows(page), [["a", "one"], ["b", "two"]]);
+    }
 }

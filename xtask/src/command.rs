@@ -1,8 +1,9 @@
 //! Running programs: each command is printed before it runs, so that a person can repeat it.
 
 use std::fmt;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -21,7 +22,14 @@ impl Cmd {
 
     /// The program at `path`, with no arguments yet.
     pub(crate) fn program(path: impl AsRef<std::ffi::OsStr>) -> Self {
-        Self { inner: Command::new(path) }
+        let mut inner = Command::new(path);
+        // `cargo xtask` sets what describes the package xtask. Build scripts that read such
+        // variables would run again, and everything above them be built again, each time that a
+        // person uses Cargo directly between two runs of xtask.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_our_package(name)) {
+            inner.env_remove(name);
+        }
+        Self { inner }
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<std::ffi::OsStr>) -> Self {
@@ -62,6 +70,15 @@ impl Cmd {
         Ok(())
     }
 
+    /// Prints and starts the command; what it writes goes to the file `log` until it has ended.
+    pub(crate) fn start(mut self, log: &Path) -> Result<Started> {
+        println!("$ {self} &");
+        let output = File::create(log).with_context(|| log.display().to_string())?;
+        self.inner.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
+        let child = self.inner.spawn().with_context(|| format!("could not start `{self}`"))?;
+        Ok(Started { command: self.to_string(), child, log: log.to_owned() })
+    }
+
     /// Prints and runs the command and returns what it wrote to stdout.
     pub(crate) fn read(self) -> Result<String> {
         println!("$ {self}");
@@ -83,10 +100,39 @@ impl Cmd {
     }
 }
 
+/// A command that runs beside others. It ends with its owner.
+#[derive(Debug)]
+pub(crate) struct Started {
+    command: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Started {
+    /// Waits for its end, prints what it wrote, and fails if it has.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        let written = fs::read(&self.log).with_context(|| self.log.display().to_string())?;
+        println!("`{}` wrote:\n{}", self.command, String::from_utf8_lossy(&written));
+        ensure!(status.success(), "`{}`: {status}", self.command);
+        Ok(())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
 impl fmt::Display for Cmd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (key, value) in self.inner.get_envs() {
-            let value = value.unwrap_or_default().to_string_lossy();
+            let Some(value) = value else { continue };
+            let value = value.to_string_lossy();
             write!(f, "{}={} ", key.to_string_lossy(), quoted(&value))?;
         }
         write!(f, "{}", self.inner.get_program().to_string_lossy())?;
@@ -95,6 +141,12 @@ impl fmt::Display for Cmd {
         }
         Ok(())
     }
+}
+
+/// Whether Cargo sets this variable for the package that it runs.
+fn is_of_our_package(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// `word` as a shell would have to be given it.
@@ -118,10 +170,33 @@ mod tests {
     }
 
     #[test]
+    fn a_command_does_not_see_which_package_started_it() {
+        // Cargo and nextest both set it for this test.
+        assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+        let printed = Cmd::new("env").read_quietly().unwrap();
+        assert!(!printed.lines().any(|line| line.starts_with("CARGO_PKG_NAME=")));
+        assert!(!printed.lines().any(|line| line.starts_with("CARGO_MANIFEST_DIR=")));
+        assert!(!Cmd::new("env").to_string().contains("CARGO_"));
+    }
+
+    #[test]
     fn a_command_that_fails_or_does_not_exist_is_an_error() {
         assert!(Cmd::new("false").run().is_err());
         assert!(Cmd::new("no-such-program-here").run().is_err());
         assert!(!Cmd::new("no-such-program-here").works());
         assert!(Cmd::new("true").works());
+    }
+
+    #[test]
+    fn a_command_that_was_started_is_waited_for_or_ends_with_its_owner() {
+        let log = std::env::temp_dir().join(format!("xtask-command-{}", std::process::id()));
+        Cmd::new("echo said").start(&log).unwrap().finish().unwrap();
+        assert_eq!(fs::read_to_string(&log).unwrap(), "said\n");
+        assert!(Cmd::new("false").start(&log).unwrap().finish().is_err());
+        let started = Cmd::new("sleep 3600").start(&log).unwrap();
+        let process = format!("/proc/{}", started.child.id());
+        drop(started);
+        assert!(!Path::new(&process).exists());
+        fs::remove_file(&log).unwrap();
     }
 }

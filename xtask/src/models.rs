@@ -3,6 +3,8 @@
 //! A process each, because a model that finds a deadlock aborts, and would take the others with it;
 //! and because a model that hangs can then be ended and named.
 
+mod stacks;
+
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use crate::command::Cmd;
+use crate::cpu;
 
 /// A way to turn crates into models of themselves.
 #[derive(Debug)]
@@ -86,11 +89,24 @@ pub(crate) enum Verdict {
     TimedOut,
 }
 
+impl Verdict {
+    pub(crate) const ALL: [Self; 3] = [Self::Passed, Self::Failed, Self::TimedOut];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Passed => "passed",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed out",
+        }
+    }
+}
+
 /// A model that has run.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) model: Model,
     pub(crate) verdict: Verdict,
+    /// Processor time, where the system tells it; otherwise wall-clock time.
     pub(crate) took: Duration,
     /// What it printed.
     pub(crate) log: PathBuf,
@@ -100,7 +116,7 @@ impl Report {
     /// One line for a person who watches.
     pub(crate) fn print(&self) {
         let seconds = self.took.as_secs_f64();
-        println!("{seconds:>9.2} s  {:?}  {}", self.verdict, self.model.name);
+        println!("{seconds:>9.2} s  {}  {}", self.verdict.name(), self.model.name);
     }
 
     /// How what it printed begins, with the reason, and how it ends; between them is the stack.
@@ -143,17 +159,21 @@ impl Suite<'_> {
     }
 }
 
-/// Runs `models` in their order, as many at a time as there are processors, and none beyond
-/// `deadline`; stops at the first that does not pass if `stop_early`. Tells `ended` about each one
-/// as it ends, and returns them all.
+/// A model that is stuck uses no processor time: it is ended after so many times its limit.
+const WALL_CLOCK_FACTOR: u32 = 20;
+
+/// Runs `models` in their order, as many at a time as there are processors, each for at most
+/// `limit` of processor time; stops at the first that does not pass if `stop_early`. Calls `ended`
+/// with each report as its model ends, and returns them all.
 pub(crate) fn run(
     models: &[Model],
-    deadline: Instant,
+    limit: Duration,
     stop_early: bool,
     logs: &Path,
-    ended: impl Fn(&Report),
+    mut ended: impl FnMut(&Report),
 ) -> Result<Vec<Report>> {
     fs::create_dir_all(logs)?;
+    let stacks = stacks::library(logs)?;
     let places = thread::available_parallelism().map_or(1, usize::from);
     let mut waiting = models.iter();
     let mut running: Vec<Running> = Vec::new();
@@ -161,14 +181,14 @@ pub(crate) fn run(
     loop {
         while running.len() < places {
             let Some(model) = waiting.next() else { break };
-            running.push(Running::start(model, logs)?);
+            running.push(Running::start(model, logs, stacks.as_deref())?);
         }
         if running.is_empty() {
             return Ok(reports);
         }
         let mut still_running = Vec::new();
         for mut one in running {
-            match one.poll(deadline)? {
+            match one.poll(limit)? {
                 Some(verdict) => {
                     let report = one.end(verdict);
                     ended(&report);
@@ -182,7 +202,7 @@ pub(crate) fn run(
             running.iter_mut().try_for_each(Running::kill)?;
             return Ok(reports);
         }
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -190,31 +210,42 @@ struct Running {
     model: Model,
     child: Child,
     started: Instant,
+    /// Processor time at the last look.
+    cpu: Option<Duration>,
     log: PathBuf,
 }
 
 impl Running {
-    fn start(model: &Model, logs: &Path) -> Result<Self> {
+    fn start(model: &Model, logs: &Path, stacks: Option<&Path>) -> Result<Self> {
         let program = model.program.file_name().unwrap_or_default().to_string_lossy();
         let log = logs.join(format!("{program}.{}.log", model.name.replace("::", ".")));
         let output = File::create(&log).with_context(|| log.display().to_string())?;
         let mut command = Command::new(&model.program);
         command.args([&model.name, "--exact", "--nocapture"]);
+        if let Some(library) = stacks {
+            command.env("LD_PRELOAD", library);
+        }
         command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
         let child = command.spawn().with_context(|| model.program.display().to_string())?;
-        Ok(Self { model: model.clone(), child, started: Instant::now(), log })
+        Ok(Self { model: model.clone(), child, started: Instant::now(), cpu: None, log })
     }
 
     /// The verdict, if there is one yet.
-    fn poll(&mut self, deadline: Instant) -> Result<Option<Verdict>> {
+    fn poll(&mut self, limit: Duration) -> Result<Option<Verdict>> {
+        // Before the wait that makes the process and its counters disappear.
+        self.cpu = cpu::of_process(self.child.id()).or(self.cpu);
         if let Some(status) = self.child.try_wait()? {
             return Ok(Some(if status.success() { Verdict::Passed } else { Verdict::Failed }));
         }
-        if Instant::now() < deadline {
+        if self.took() < limit && self.started.elapsed() < limit * WALL_CLOCK_FACTOR {
             return Ok(None);
         }
         self.kill()?;
         Ok(Some(Verdict::TimedOut))
+    }
+
+    fn took(&self) -> Duration {
+        self.cpu.unwrap_or_else(|| self.started.elapsed())
     }
 
     fn kill(&mut self) -> Result<()> {
@@ -224,7 +255,8 @@ impl Running {
     }
 
     fn end(self, verdict: Verdict) -> Report {
-        Report { model: self.model, verdict, took: self.started.elapsed(), log: self.log }
+        let took = self.took();
+        Report { model: self.model, verdict, took, log: self.log }
     }
 }
 
@@ -248,16 +280,35 @@ mod tests {
         assert_eq!(test_program("no JSON"), None);
     }
 
-    #[test]
-    fn a_program_that_does_not_end_is_ended_at_the_deadline() {
-        let mut running = Running {
-            model: Model { name: "sleep".to_owned(), program: "sleep".into() },
-            child: Command::new("sleep").arg("3600").spawn().unwrap(),
+    fn running(program: &str, args: &[&str]) -> Running {
+        Running {
+            model: Model { name: program.to_owned(), program: program.into() },
+            child: Command::new(program).args(args).spawn().unwrap(),
             started: Instant::now(),
+            cpu: None,
             log: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn a_model_that_computes_is_ended_by_processor_time() {
+        let mut running = running("sh", &["-c", "while :; do :; done"]);
+        let limit = Duration::from_millis(100);
+        let verdict = loop {
+            match running.poll(limit).unwrap() {
+                Some(verdict) => break verdict,
+                None => thread::sleep(Duration::from_millis(5)),
+            }
         };
-        let later = Instant::now() + Duration::from_secs(600);
-        assert_eq!(running.poll(later).unwrap(), None);
-        assert_eq!(running.poll(Instant::now()).unwrap(), Some(Verdict::TimedOut));
+        assert_eq!(verdict, Verdict::TimedOut);
+        assert!(running.took() >= limit);
+    }
+
+    #[test]
+    fn a_model_that_is_stuck_is_ended_by_the_clock() {
+        let mut running = running("sleep", &["3600"]);
+        assert_eq!(running.poll(Duration::from_secs(600)).unwrap(), None);
+        running.started -= Duration::from_secs(20);
+        assert_eq!(running.poll(Duration::from_secs(1)).unwrap(), Some(Verdict::TimedOut));
     }
 }

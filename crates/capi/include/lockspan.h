@@ -1,16 +1,16 @@
 /*
- * Lockspan's fair read-write lock for C and C++. Link with -llockspan. For locks
- * whose holder moves on from state to state see lockspan_plock.h.
+ * Lockspan's fair read-write lock for C and C++. Link with -llockspan.
+ * lockspan_plock.h has locks whose holder moves from state to state,
+ * lockspan_rlock.h has locks that any thread can take from their owner.
  *
- * Any number of readers can pass the lock concurrently, but only one writer can
- * have access at any time, and that access cannot be combined with any other.
- * Neither readers nor writers can starve: threads that come later may pass one
- * that waits for at most 10 ms, and from then on it is served in turn. What it
- * waits for beyond that is the time that the holders before it take.
+ * Any number of readers hold the lock together, or one writer alone. Neither
+ * readers nor writers can starve: threads that come later may pass a waiting
+ * thread for at most 10 ms; then the waiting thread is served in turn. Beyond
+ * that it waits only as long as the holders before it keep the lock.
  *
  *     lt_rwlock_t *lock = lt_rwlock_new();
  *     lt_rwlock_read_lock(lock);
- *     ... look ...
+ *     ... read the data ...
  *     lt_rwlock_read_unlock(lock);
  *     lt_rwlock_free(lock);
  *
@@ -19,20 +19,19 @@
  *  - Each successful *_lock, *_trylock or *_timedlock is paired with one
  *    *_unlock of the same kind, even if the calling thread is cancelled. No
  *    function is a cancellation point; a signal does not end a wait.
- *  - A thread that has the lock must not wait for it again, in either mode: it
- *    may wait for itself. A *_trylock is always safe.
- *  - A lock serves the threads of one process, and is not for a signal handler.
- *  - In the child of a fork, the thread that forked still holds what it held,
- *    and may unlock it. What other threads held stays locked; threads that only
- *    waited are forgotten. So handlers of pthread_atfork that lock for writing
- *    before the fork, and unlock in parent and child, leave the child a lock
- *    that it can use. With a read lock in such handlers the child's lock may
- *    stay locked for writers, as other readers may have had it too.
+ *  - The lock is not re-entrant: a thread that holds it must not wait for it
+ *    again, in either mode. That can be a deadlock. A *_trylock is always safe.
+ *  - A lock is for the threads of one process. Signal handlers must not use it.
+ *  - In the child of a fork, the forking thread still holds what it held, and
+ *    may unlock it. What other threads held stays locked; threads that waited
+ *    are forgotten. So handlers of pthread_atfork work if they lock for writing
+ *    before the fork and unlock in the parent and in the child. With a read
+ *    lock they do not: other readers may hold the lock in the child for ever.
  *
- * Misuse that the lock can see is never passed over in silence: a null
- * descriptor, an unlock of a lock that is not locked that way, or the free of
- * a lock that is in use prints one line to standard error and aborts. Any
- * other invalid descriptor is undefined behaviour.
+ * Misuse that the lock can detect prints one line to standard error and aborts:
+ * a null descriptor, an unlock of a lock that is not locked in that mode, or
+ * the free of a lock that is in use. Any other invalid descriptor is undefined
+ * behaviour.
  */
 #ifndef LOCKSPAN_H
 #define LOCKSPAN_H
@@ -52,20 +51,20 @@ lt_rwlock_t *lt_rwlock_new(void);
 /*
  * Destroys a lock that nobody holds or waits for. The last owner may call this
  * right after its unlock, even if unlock calls of earlier owners have not yet
- * returned: it waits until they have done with the lock.
+ * returned: this call waits for them.
  */
 void lt_rwlock_free(lt_rwlock_t *lock);
 
 /* Waits for read access. */
 void lt_rwlock_read_lock(lt_rwlock_t *lock);
 
-/* Gives up read access. */
+/* Releases read access. */
 void lt_rwlock_read_unlock(lt_rwlock_t *lock);
 
 /* Waits for write access. */
 void lt_rwlock_write_lock(lt_rwlock_t *lock);
 
-/* Gives up write access. */
+/* Releases write access. */
 void lt_rwlock_write_unlock(lt_rwlock_t *lock);
 
 /* Takes read access and returns 0, or EBUSY if that would mean waiting. */
@@ -76,12 +75,11 @@ int lt_rwlock_write_trylock(lt_rwlock_t *lock);
 
 /*
  * Waits for read access until CLOCK_MONOTONIC shows *until, an absolute time.
- * That clock is never set, so the wait has the intended length; take the
- * present time with clock_gettime(CLOCK_MONOTONIC, ...) and add to it.
+ * Take the current time with clock_gettime(CLOCK_MONOTONIC, ...) and add to it.
  *
- * Returns 0 with the lock held; ETIMEDOUT if the time came first (a lock that
- * is free is taken however late it is); EINVAL, without a look at the lock, if
- * until is null or its nanoseconds are not in 0 .. 999 999 999.
+ * Returns 0 with the lock held. Returns ETIMEDOUT if the time came first; a free
+ * lock is taken even if the time has passed. Returns EINVAL, without touching
+ * the lock, if until is null or its nanoseconds are not in 0 .. 999 999 999.
  */
 int lt_rwlock_read_timedlock(lt_rwlock_t *lock, const struct timespec *until);
 

@@ -1,18 +1,18 @@
 /*
  * Lockspan's revocable locks for C and C++. Link with -llockspan.
  *
- * A thread acquires a lock once and gets a ticket; with it, it stores to the
- * words of the lock as often as it likes, and each store costs little more than
- * the store. Any thread may take the lock away at any time. When that call
+ * A thread acquires a lock once and gets a ticket. With the ticket it stores to
+ * the words of the lock as often as it likes; each store costs little more than
+ * a plain store. Any thread may take the lock away at any time. When that call
  * returns, the old ticket stores nothing any more; its owner learns of it from
- * the result of its next call. So the lock protects single words: what takes
- * several stores must be sound after each of them.
+ * the result of its next call. So the lock protects single words: data that
+ * takes several stores must be valid after each of them.
  *
  *     lockspan_rlock_t *lock = lockspan_rlock_new(2);        two words, both 0
  *     lockspan_rlock_ticket_t *ticket;
  *     if (lockspan_rlock_lock(lock, LOCKSPAN_RLOCK_FORCE, &ticket) == 0) {
  *         if (lockspan_rlock_store_64(ticket, 0, 7) == ECANCELED)
- *             ... somebody has taken the lock; nothing was stored ...
+ *             ... another thread has taken the lock; nothing was stored ...
  *         lockspan_rlock_release(ticket);
  *     }
  *     lockspan_rlock_free(lock);
@@ -23,44 +23,45 @@
  *
  * What functions return
  *
- *   0          it was done
+ *   0          done
  *   ECANCELED  the ticket does not own the lock any more; nothing was stored
- *   EBUSY      somebody owns the lock, and the policy leaves it to them
+ *   EBUSY      another thread owns the lock, and the policy does not take it
  *   EINVAL     there is no such word or policy, an address is null or not
- *              aligned, or a result has nowhere to go
+ *              aligned, or the pointer for a result is null
  *   EPERM      the ticket was acquired by another thread; nothing was done
- *   EAGAIN     this thread can own nothing: it is ending, or the kernel knows
- *              nothing of it
- *   ENOMEM     there is no memory for the ticket; whoever owned the lock may
- *              have lost it
+ *   EAGAIN     this thread cannot own a lock: it is ending, or has no
+ *              restartable sequences
+ *   ENOMEM     there is no memory for the ticket; the thread that owned the
+ *              lock may have lost it
  *
  *   Any value but 0 means that no word was changed.
  *
- * Rules, which a compiler for C cannot check
+ * Rules, which the C compiler cannot check
  *
- *  - A ticket belongs to the thread that acquired it. Each is given to
- *    lockspan_rlock_release once, by that thread, whether it still owns the lock
- *    or not, and not used afterwards: the call frees it. A thread that ends
- *    with tickets leaves their memory behind, and their locks cannot be freed.
+ *  - A ticket belongs to the thread that acquired it. That thread passes it to
+ *    lockspan_rlock_release once, whether it still owns the lock or not, and
+ *    does not use it afterwards: the call frees it. A thread that ends without
+ *    doing so leaks its tickets, and their locks cannot be freed.
  *  - A thread that locks what it owns already gets the same ticket, and
- *    releases it once for each lockspan_rlock_lock that gave it. The first of
- *    these releases gives the lock up, and then the ticket does not own it any
- *    more (ECANCELED); the last one frees the ticket. A thread that locks
- *    before each batch of stores needs no second ticket: lockspan_rlock_relock.
+ *    releases it once for each lockspan_rlock_lock that returned it. The first
+ *    of these releases frees the lock, so that the ticket does not own it any
+ *    more (ECANCELED); the last one frees the ticket. To lock before each batch
+ *    of stores, use lockspan_rlock_relock instead.
  *  - lockspan_rlock_free: all tickets of the lock were released, and no call on
  *    it still runs.
  *  - No function is a cancellation point (pthread_cancel).
- *  - No function is for a signal handler. A handler may interrupt any of them.
- *  - In the child of a fork, tickets of the thread that forked go on; locks
- *    that other threads own are free. A child of vfork must not use any.
+ *  - Signal handlers must not call any of these functions. A handler may
+ *    interrupt any of them.
+ *  - In the child of a fork, tickets of the forking thread stay good; locks that
+ *    other threads owned are free. A child of vfork must not use any of this.
  *  - dlclose does not unload the library once it has chosen the backend rseq:
  *    the kernel may still look at its code.
  *
- * Misuse that can be seen is never passed over in silence: where there is no
- * code for it above, a null descriptor or ticket, the free of a lock that has
- * tickets or is a processor's part, or the part after a lock that is no part, it
- * prints one line to standard error and aborts. Any other invalid pointer is
- * undefined behaviour.
+ * Misuse that can be detected and has no error number above prints one line to
+ * standard error and aborts: a null descriptor or ticket, the free of a lock
+ * that has tickets or is a part of a lockspan_rlock_percpu_t, or
+ * lockspan_rlock_percpu_next with a lock that is not a part. Any other invalid
+ * pointer is undefined behaviour.
  */
 #ifndef LOCKSPAN_RLOCK_H
 #define LOCKSPAN_RLOCK_H
@@ -72,8 +73,8 @@
 extern "C" {
 #endif
 
-/* What to do if somebody owns the lock. */
-#define LOCKSPAN_RLOCK_NEVER 0 /* leave it to them */
+/* What to do if another thread owns the lock. */
+#define LOCKSPAN_RLOCK_NEVER 0 /* do not take it: EBUSY */
 #define LOCKSPAN_RLOCK_LOCAL 1 /* take it if no other processor has to be
                                   interrupted; may be EBUSY at any time */
 #define LOCKSPAN_RLOCK_FORCE 2 /* take it; never EBUSY */
@@ -84,8 +85,9 @@ typedef struct lockspan_rlock lockspan_rlock_t;
 /* A ticket: what a thread stores with. */
 typedef struct lockspan_rlock_ticket lockspan_rlock_ticket_t;
 
-/* One acquisition of a lock: a number that never comes twice, and that stays
-   the same until the lock is released or taken away. 0 stands for nobody. */
+/* One acquisition of a lock: a number that is never used twice, and that stays
+   the same until the lock is released or taken away. 0 means that the lock is
+   free. */
 typedef uint64_t lockspan_rlock_owner_t;
 
 /* Makes a lock that nobody owns, with this many words of 64 bits, all 0. NULL if
@@ -100,15 +102,15 @@ void lockspan_rlock_free(lockspan_rlock_t *lock);
    it once more. A new ticket has no limit (lockspan_rlock_limit). */
 int lockspan_rlock_lock(lockspan_rlock_t *lock, int policy,
                         lockspan_rlock_ticket_t **ticket);
-/* Takes the lock from its owner and leaves it to nobody. */
+/* Takes the lock from its owner and leaves it free. */
 int lockspan_rlock_cancel(lockspan_rlock_t *lock, int policy);
 /* Puts the acquisition that owns the lock at this moment into *owner, or 0. */
 int lockspan_rlock_owner(const lockspan_rlock_t *lock,
                          lockspan_rlock_owner_t *owner);
-/* Takes the lock from this one owner, if it still owns it, and leaves it to
-   nobody. 0 if it was taken, and also if that owner had gone: then whoever owns
-   the lock by now keeps it, even if it is the same thread. In both cases that
-   owner stores nothing under this lock any more. */
+/* Takes the lock from this one owner, if it still owns it, and leaves it free.
+   0 if it was taken, and also if that acquisition had ended before: then the
+   current owner keeps the lock, even if it is the same thread. In both cases
+   the given owner stores nothing under this lock any more. */
 int lockspan_rlock_owner_cancel(lockspan_rlock_owner_t owner,
                                 lockspan_rlock_t *lock, int policy);
 /* A word's value, for any thread: puts it into *value. */
@@ -157,16 +159,16 @@ int lockspan_rlock_limit(lockspan_rlock_ticket_t *ticket, uint64_t stores);
 /* Puts the acquisition that the ticket stands for into *owner. */
 int lockspan_rlock_ticket_owner(lockspan_rlock_ticket_t *ticket,
                                 lockspan_rlock_owner_t *owner);
-/* Leaves the lock to nobody and frees the ticket, or counts one release of a
-   ticket that this thread has got several times. ECANCELED if the lock was
-   somebody else's or nobody's already: the ticket is freed all the same. */
+/* Releases the lock and frees the ticket, or counts one release of a ticket
+   that this thread has got several times. ECANCELED if the ticket did not own
+   the lock any more: the ticket is freed all the same. */
 int lockspan_rlock_release(lockspan_rlock_ticket_t *ticket);
-/* Releases everything that this thread owns, at once: its tickets are good for
-   lockspan_rlock_relock and lockspan_rlock_release only. */
+/* Releases all locks that this thread owns, at once. Its tickets can then only
+   be passed to lockspan_rlock_relock and lockspan_rlock_release. */
 void lockspan_rlock_release_all(void);
 
 /*
- * Words of each processor
+ * Per-CPU words
  *
  * Each processor has a lock with words, a part, and spare parts. A thread owns
  * its processor's part until another thread takes it: the next one on the same
@@ -193,8 +195,8 @@ void lockspan_rlock_release_all(void);
  * next store is ECANCELED, and it locks again. So a sum stands between two
  * batches, not inside one that is tried until it succeeds.
  *
- * Words that were loaded from one part belong together if the last of these
- * calls has returned 0. There is no moment at which all parts are looked at.
+ * Words that were loaded from one part are consistent with each other if the
+ * last of these calls has returned 0. There is no snapshot of all parts.
  */
 typedef struct lockspan_rlock_percpu lockspan_rlock_percpu_t;
 
@@ -221,7 +223,7 @@ int lockspan_rlock_percpu_lock(lockspan_rlock_percpu_t *percpu,
 lockspan_rlock_t *lockspan_rlock_percpu_next(lockspan_rlock_percpu_t *percpu,
                                              const lockspan_rlock_t *part);
 
-/* What this process uses, and why: "rseq: glibc has registered ...". */
+/* The backend that this process uses, and why: "rseq: glibc has registered ...". */
 const char *lockspan_rlock_backend(void);
 
 #ifdef __cplusplus

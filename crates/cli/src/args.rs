@@ -22,9 +22,9 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  lockspan run backup:nightly -- ./backup.sh     one at a time, on this machine
-  lockspan serve                                 a service on 127.0.0.1:7420
-  lockspan locks --url lockspan://127.0.0.1:7420 what is locked there";
+  lockspan run backup:nightly -- ./backup.sh      run one backup at a time on this machine
+  lockspan serve                                  start a server on 127.0.0.1:7420
+  lockspan locks --url lockspan://127.0.0.1:7420  list the locks of that server";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -32,25 +32,40 @@ pub(crate) enum Command {
     /// Run the lock service
     #[command(after_help = SERVE, after_long_help = SERVE)]
     Serve(Flags),
-    /// Run a command while holding the lock of a record
+    /// Run a command while holding a lock on a record
     #[command(after_help = RUN, override_usage = RUN_USAGE)]
     Run(RunArgs),
-    /// Show what is locked, and who holds and waits
+    /// List locked records, with their holders and waiters
     #[command(after_help = LOCKS)]
     Locks(LocksArgs),
-    /// Watch what is locked, live, in the terminal
+    /// Show the sessions: who is connected, and for how long
+    #[command(after_help = SESSIONS)]
+    Sessions(SessionsArgs),
+    /// Show what happened to a record lately
+    #[command(after_help = HISTORY)]
+    History(HistoryArgs),
+    /// Show who waits for whom, and the deadlocks that were refused
+    #[command(after_help = WAITS)]
+    Waits(WaitsArgs),
+    /// End a session: it is not renewed any more (for operators)
+    #[command(after_help = END)]
+    End(EndArgs),
+    /// Ask the holders of a record to give it back (for operators)
+    #[command(after_help = TAKE_BACK)]
+    TakeBack(TakeBackArgs),
+    /// Watch locks live in the terminal
     #[command(after_help = TOP)]
     Top(TopArgs),
-    /// Put a load on a service and measure it
+    /// Measure the throughput and the latency of a service
     #[command(after_help = BENCH)]
     Bench(BenchArgs),
-    /// Make the hash of a password, for the file of users
+    /// Hash a password for the users file
     #[command(after_help = PASSWD)]
     Passwd {
-        /// Print a whole section for this user
+        /// Print a complete section of the users file for this user
         user: Option<String>,
     },
-    /// Print the completions for a shell
+    /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell
@@ -59,7 +74,7 @@ pub(crate) enum Command {
     /// Print the manual page, or write one for each command into a directory
     #[command(after_help = MAN)]
     Man {
-        /// Where to write lockspan.1, lockspan-run.1, ...
+        /// Directory for lockspan.1, lockspan-run.1, ...
         dir: Option<PathBuf>,
     },
 }
@@ -76,7 +91,7 @@ pub(crate) struct RunCli {
 /// What to do, if it is to run a command.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunCommand {
-    /// Run a command while holding the lock of a record
+    /// Run a command while holding a lock on a record
     #[command(after_help = RUN, override_usage = RUN_USAGE)]
     Run(RunArgs),
 }
@@ -84,10 +99,11 @@ pub(crate) enum RunCommand {
 /// Where the service is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Service {
-    /// The service: local: (this user's own, started if need be), lockspan://HOST:PORT,
-    /// lockspans://USER@HOST:PORT with TLS, unix:///path/of.sock, or redis://HOST:PORT (run and
-    /// bench). Credentials can come from the environment: LOCKSPAN_USER, LOCKSPAN_PASSWORD_FILE or
-    /// LOCKSPAN_PASSWORD, LOCKSPAN_CA, LOCKSPAN_CERT and LOCKSPAN_KEY
+    /// URL of the service: local: (this user's own service, started on demand),
+    /// lockspan://HOST:PORT, lockspans://USER@HOST:PORT (with TLS), unix:///path/to.sock, or
+    /// redis://HOST:PORT (for run and bench). Credentials can come from the environment:
+    /// LOCKSPAN_USER, LOCKSPAN_PASSWORD_FILE or LOCKSPAN_PASSWORD, LOCKSPAN_CA, LOCKSPAN_CERT and
+    /// LOCKSPAN_KEY
     #[arg(long, value_name = "URL", env = "LOCKSPAN_URL", default_value = "local:")]
     #[arg(hide_env_values = true)]
     pub(crate) url: String,
@@ -96,36 +112,40 @@ pub(crate) struct Service {
 /// `lockspan run`.
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// Lock for reading: with other readers, without writers
+    /// Lock for reading: shared with other readers, excludes writers
     #[arg(short, long)]
     pub(crate) read: bool,
-    /// Lock for writing: alone (the default)
+    /// Lock for writing: exclusive (the default)
     #[arg(short, long, conflicts_with = "read")]
     pub(crate) write: bool,
-    /// Give up after so long: 5 (seconds), 250ms, 1h30m. 0 tries once, which takes a tenth of a
-    /// second at most. Without it, wait for as long as it takes
+    /// Give up after this time: 5 (seconds), 250ms, 1h30m. 0 tries once, which takes 100 ms at
+    /// most. Defaults to waiting without a limit
     #[arg(long, value_name = "TIME", value_parser = values::duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
-    /// How long the lock outlives this process if it can't be renewed any more
+    /// How long the lock stays taken if this process can't renew it any more
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "10s")]
     #[arg(allow_hyphen_values = true)]
     pub(crate) lease: Duration,
-    /// The exit code for a lock that was not granted in time
+    /// Exit code for a lock that was not granted in time
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
     pub(crate) conflict_code: u8,
-    /// Say which service is used
+    /// Say what the lock is for: those who wait for it and those who look see it, in lockspan locks
+    /// and on the server's page. At most 256 bytes without control characters
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) note: Option<String>,
+    /// Say which service is used, whom the run waits for, and when it has the lock
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Don't print the notice that appears after waiting a second, nor warnings about variables
+    /// Don't print the notice after a second of waiting, nor warnings about environment variables
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) service: Service,
-    /// What to lock: DATATYPE:ID, such as invoice:42
+    /// Record to lock: DATATYPE:ID, such as invoice:42
     #[arg(value_parser = values::record)]
     pub(crate) record: Record,
-    /// The command and its arguments. All that follows its name is the command's own; -- before it
-    /// is allowed, and needed if its name begins with a dash
+    /// The command and its arguments. Everything after the name of the command is passed to it. A
+    /// -- before it is allowed, and needed if the name begins with a dash
     #[arg(trailing_var_arg = true, required = true)]
     pub(crate) command: Vec<OsString>,
 }
@@ -135,12 +155,80 @@ pub(crate) struct RunArgs {
 pub(crate) struct LocksArgs {
     #[command(flatten)]
     pub(crate) service: Service,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Only records whose whole name matches: * matches any characters, ? one character, [a-z] one
+    /// of a range
+    pub(crate) pattern: Option<String>,
+}
+
+/// `lockspan sessions`.
+#[derive(Args, Debug)]
+pub(crate) struct SessionsArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
-    /// these
+    /// Only sessions with this in their label, id or user. With * (any letters), ? (one) or [a-z]
+    /// (one of these) it is a pattern for the whole of one of them
     pub(crate) pattern: Option<String>,
+}
+
+/// `lockspan history`.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How much of it, at most
+    #[arg(long, value_name = "N", default_value = "100", value_parser = happenings)]
+    pub(crate) count: usize,
+    /// The record: DATATYPE:ID, such as invoice:42
+    #[arg(value_parser = values::record)]
+    pub(crate) record: Record,
+}
+
+/// `lockspan waits`.
+#[derive(Args, Debug)]
+pub(crate) struct WaitsArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// Print one JSON object: records, owners, deadlocks
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `lockspan end`.
+#[derive(Args, Debug)]
+pub(crate) struct EndArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The session: its id (s and twelve digits), the begin of its id, or its label
+    pub(crate) session: String,
+}
+
+/// `lockspan take-back`.
+#[derive(Args, Debug)]
+pub(crate) struct TakeBackArgs {
+    #[command(flatten)]
+    pub(crate) service: Service,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// For how long the holders are asked: 5 (seconds), 250ms, 1m. The server's longest lease is
+    /// the most. Defaults to 30s
+    #[arg(long, value_name = "TIME", value_parser = values::duration, allow_hyphen_values = true)]
+    pub(crate) wait: Option<Duration>,
+    /// The record: DATATYPE:ID, such as invoice:42
+    #[arg(value_parser = values::record)]
+    pub(crate) record: Record,
 }
 
 /// `lockspan top`.
@@ -148,12 +236,12 @@ pub(crate) struct LocksArgs {
 pub(crate) struct TopArgs {
     #[command(flatten)]
     pub(crate) service: Service,
-    /// How often to look
+    /// How often to refresh
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
     #[arg(allow_hyphen_values = true)]
     pub(crate) every: Duration,
-    /// Only records whose whole name matches: * stands for any letters, ? for one, [a-z] for one of
-    /// these
+    /// Begin with this filter: only records with it in their name. With * (any letters), ? (one) or
+    /// [a-z] (one of these) it is a pattern for the whole name
     pub(crate) pattern: Option<String>,
 }
 
@@ -162,24 +250,24 @@ pub(crate) struct TopArgs {
 pub(crate) struct BenchArgs {
     #[command(flatten)]
     pub(crate) service: Service,
-    /// Clients, each with a session of its own
+    /// Number of clients, each with its own session
     #[arg(long, value_name = "N", default_value = "4", value_parser = clients)]
     pub(crate) clients: usize,
-    /// Records that they lock, chosen at random
+    /// Number of records; each lock picks one at random
     #[arg(long, value_name = "N", default_value = "1000", value_parser = records)]
     pub(crate) records: usize,
-    /// How many of a hundred locks are for reading
+    /// Percentage of locks for reading
     #[arg(long, value_name = "PERCENT", default_value = "90")]
     #[arg(value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) read: u8,
-    /// For how long: 5 (seconds), 2m
+    /// How long to measure: 5 (seconds), 2m
     #[arg(long, value_name = "TIME", default_value = "5", value_parser = values::bench_time)]
     #[arg(allow_hyphen_values = true)]
     pub(crate) seconds: Duration,
-    /// Give each lock back at once: every one is a question to the service
+    /// Turn caching off: every lock is a request to the service
     #[arg(long)]
     pub(crate) uncached: bool,
-    /// Print the result as one JSON object, times in nanoseconds
+    /// Print the result as one JSON object, with times in nanoseconds
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -192,14 +280,19 @@ fn records(text: &str) -> Result<usize, String> {
     values::count(text, 100_000_000)
 }
 
+fn happenings(text: &str) -> Result<usize, String> {
+    values::count(text, 1000)
+}
+
 const SERVE: &str = "\
-SIGTERM or SIGINT stops it when answers are sent; a second one stops it at once.
+SIGTERM or SIGINT stops the server after it has sent its replies; a second signal stops it at once.
 
-Environment: each option may also be a variable, LOCKSPAN_ and its name in capitals, or a key of the
-file that --config names. A flag wins over a variable, a variable over the file. An empty variable
-counts as not set; a list in a variable is divided by commas.
+Environment: each option can also be set by a variable, LOCKSPAN_ and its name in capitals (such as
+LOCKSPAN_MAX_LEASE), or by a key of the --config file. A flag overrides a variable, and a variable
+overrides the file. An empty variable counts as not set. In a variable, commas separate the elements
+of a list.
 
-Files: what --config names is TOML, such as
+Files: the --config file is TOML, for example
   listen = [\"127.0.0.1:7420\", \"unix:/run/lockspan.sock\"]
   data-dir = \"/var/lib/lockspan\"
   max-lease = \"30s\"
@@ -210,82 +303,154 @@ Examples:
   lockspan serve --data-dir none --fresh --log json      for a test
   LOCKSPAN_MAX_LEASE=30s lockspan serve --config /etc/lockspan/lockspan.toml
   lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml
-                                                         beyond this machine: docs/security.md";
+                                                         for other machines: docs/security.md";
 
 const RUN_USAGE: &str = "lockspan run [OPTIONS] <RECORD> [--] <COMMAND> [ARGUMENTS]...";
 
 const RUN: &str = "\
-The command runs in a process group of its own, which is the terminal's foreground group if this
-one was. Signals (INT, TERM, HUP, QUIT, USR1, USR2, WINCH, TSTP) are passed on to the group.
+The command runs in its own process group, which becomes the terminal's foreground group if
+lockspan run was in the foreground. The signals INT, TERM, HUP, QUIT, USR1, USR2, WINCH and TSTP are
+forwarded to the group.
+
+Those who look at the lock see its label, COMMAND@HOST[PID] with the name of the command and without
+its arguments, which may hold secrets, and the text of --note. A run that is not granted the lock in
+time says who holds it and how many are before it; at a terminal it says so after a second of
+waiting.
 
 Environment of the command:
   LOCKSPAN_RECORD  the record
-  LOCKSPAN_TOKEN   the fencing token: it is higher for each later writer. Give it to the store that
-                   the lock protects, and let the store refuse a lower one than it has seen
-  LOCKSPAN_URL     the service, so that programs under this one use the same
-  LOCKSPAN_RUN     a mark of this run
-  LOCKSPAN_HELD    the locks that the command runs under: a nested run of the same record would wait
-                   for itself, and is refused (79), unless both only read
+  LOCKSPAN_TOKEN   the fencing token: each later writer gets a higher one. Pass it to the storage
+                   that the lock protects, and let the storage reject a token that is lower than the
+                   highest it has seen
+  LOCKSPAN_URL     the service, so that lockspan commands inside the command use the same one
+  LOCKSPAN_RUN     an identifier of this run
+  LOCKSPAN_HELD    the locks that the command runs under: a nested run of the same record would be a
+                   deadlock, and is refused with exit code 79, unless both lock for reading
 
-Exit codes: that of the command, or 128 + n if signal n ended it; else
+Exit codes: that of the command, or 128 + n if signal n ended it; otherwise
    64  wrong arguments                    75  not granted in time (see -E)
-   69  no service, or it refused          76  the lock was lost while the command ran
-   70  an answer that makes no sense      77  the login or the right to lock is missing
-   71  a process can't be started         79  a run that this one is nested in holds it
-  126  the command can't be run          127  there is no such command
+   69  service unavailable, or refused    76  the lock was lost while the command ran
+   70  unexpected reply of the service    77  login failed, or a right is missing
+   71  a process can't be started         79  deadlock: an outer lockspan run holds the lock
+  126  the command can't be executed     127  command not found
 
-A lock can be lost: the service is away for longer than the lease. The group then gets SIGTERM a
-tenth of the lease before the end, and SIGKILL before anybody else can have the lock. If this
-process is killed or stopped, a guardian process kills the group in its place. The guardian also
-lets the command begin, only under a lease that stands, and after kill -9 of this process it ends
-the session when nothing of the group is left: the next in line need not wait for the lease. On a
-Redis nobody else can end it, and the next one waits for the lease.
+While the service can't be reached, the lease can't be renewed, and the lock is lost when the lease
+expires. Before that, the process group gets SIGTERM and, a tenth of the lease later, SIGKILL, so
+that it is dead before anyone else can get the lock. If lockspan run itself is killed or stopped, a
+guardian process kills the group instead. The guardian also starts the command, and only while the
+lease is valid. After kill -9 of lockspan run, the guardian ends the session as soon as no process
+of the group is left, so the next waiter need not wait until the lease expires. On Redis nobody else
+can end the session, and the next waiter does wait.
 
-What remains, and what the token is for: processes that leave the group (setsid, a daemon), a
-machine or container that is paused as a whole, and a guardian that is stopped or killed too. The
-lock is free when the command ends; what it leaves running in the background is not waited for.
+These cases remain, and the fencing token is for them: processes that leave the group (setsid, a
+daemon), a machine or container that is paused as a whole, and a guardian that is stopped or killed
+too. The lock is released when the command ends; background processes that it leaves are not waited
+for.
 
 Examples:
   lockspan run backup:nightly -- ./backup.sh
-  lockspan run --wait 0 cron:report -- make report       skip if it runs already
-  lockspan run -r config:site -- rsync -a site/ host:    readers share
+  lockspan run --wait 0 cron:report -- make report       skip if it is already running
+  lockspan run -r config:site -- rsync -a site/ host:    readers share the lock
+  lockspan run --note 'month-end' books:2024 -- ./close  shows what the lock is for
   lockspan run --url lockspan://127.0.0.1:7420 invoice:42 -- sh -c 'echo $LOCKSPAN_TOKEN'";
 
 const LOCKS: &str = "\
+A row for each session that holds a record, then one for each that waits for it, numbered in the
+order of their turns: record, state (or place in line), mode (R reads, W writes), for how long,
+label, session id, fencing token and note. The label is program@host[pid] unless the program has
+chosen another; lockspan run puts the name of its command there. On a terminal long names are cut,
+and the tokens left out, so that a row is a line; in a pipe or a file nothing is cut.
+
 Examples:
   lockspan locks
   lockspan locks 'invoice:*'
-  lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record";
+  lockspan locks --url lockspan://127.0.0.1:7420 --json | jq .record
+  lockspan locks --json | jq -r '.holders[] | select(.age_ms > 60000) | .label'";
+
+const SESSIONS: &str = "\
+Sessions in the order of their labels, with the user they belong to, how many records each holds or
+waits for, its lease and what is left of it. A user without the right to inspect everything sees
+only their own. The id, or its begin, is what lockspan end takes.
+
+Examples:
+  lockspan sessions
+  lockspan sessions billing
+  lockspan sessions --json '*@host9*' | jq -r .session";
+
+const HISTORY: &str = "\
+The latest first: waits, granted, handed-over, revoked (others want it), kept, retry, released, left
+(the line), ended (with its session), deadlock. A server without a page (--http none) remembers
+nothing.
+
+Examples:
+  lockspan history invoice:42
+  lockspan history --count 10 --json invoice:42 | jq -r .label";
+
+const WAITS: &str = "\
+A tree: a session, and below it the sessions that wait for what it holds, each with its place in
+line; then the deadlocks that were refused, with the owners that would have waited for each other.
+
+Examples:
+  lockspan waits
+  lockspan waits --json | jq '.deadlocks | length'";
+
+const END: &str = "\
+The session is not renewed any more. Its program is told at once and stops using what it holds; the
+records are free when it has closed the session, or when its lease is over, not before. This needs a
+user with admin = [\"*\"] where the server has users, and leaves a line in the server's log. The
+page does the same. A session that can't be told for certain is not ended (64).
+
+Examples:
+  lockspan end s4f2a9c01b7e3
+  lockspan end s4f2a
+  lockspan end 'billing@host9[412]'";
+
+const TAKE_BACK: &str = "\
+The record is asked for as a writer asks for it, and given back at once. A program that has merely
+cached the record gives it up; one that is in the middle of its work goes on, and the record was not
+given back in time (75). To end such a program's session, see lockspan end. This needs a user with
+admin = [\"*\"] where the server has users, and leaves a line in the server's log. The page does
+the same.
+
+Examples:
+  lockspan take-back invoice:42
+  lockspan take-back --wait 5s --json invoice:42";
 
 const TOP: &str = "\
-Views: 1 records, 2 sessions, 3 who waits for whom. Below the first two is a box about the row that
-is chosen. Enter shows it on the whole screen, with ids and tokens in full.
+Three views: 1 records, 2 sessions, 3 who waits for whom, with deadlocks that were refused. Below
+the first two is a box about the row that is chosen. Enter shows it on the whole screen, with ids,
+tokens and notes in full. If the server is restarted, top says so and connects again; until then it
+shows what it knew, marked as old.
 
 Keys:
   Tab, 1 2 3        the next view, or this one
-  / filter          records by name, with * and ?; sessions by id or user
+  /                 filter what is listed, as you type: a part of a name, label, id or user; with
+                    * ? or [ a pattern for the whole of it. Enter keeps the filter, Esc drops what
+                    was typed, Ctrl-U clears it
   s, r              the next order, the other way round
   arrows, j k, PgUp PgDn, Home End
                     move
   Enter             details of the row on the whole screen, and back
-  p, ?, q           pause, help, quit
+  p, ?              pause, help
+  q, Esc, Ctrl-C    quit
 
 Examples:
   lockspan top
   lockspan top --url lockspan://127.0.0.1:7420 'invoice:*'";
 
 const BENCH: &str = "\
-A client that holds a record keeps it until another client wants it: such locks cost no message, and
-the table tells how many of a hundred they were. Latencies are from asking to having.
+A client keeps a record cached until another client wants it. A lock on a cached record needs no
+message; the last line of the output shows the percentage of such locks. Latency is the time from
+the request to the grant.
 
 Examples:
   lockspan bench
   lockspan bench --clients 8 --records 10 --read 0       writers that compete
-  lockspan bench --uncached                              what a question costs
+  lockspan bench --uncached                              what a request costs
   lockspan bench --json | jq .all.p99_ns";
 
 const PASSWD: &str = "\
-The password is asked for at a terminal, else it is what stdin has, without the end of its line.
+The password is typed at the terminal, or read from stdin without the end of its line.
 
 Examples:
   lockspan passwd billing >> users.toml
@@ -334,7 +499,9 @@ mod tests {
 
     #[test]
     fn no_line_of_the_texts_is_too_wide_for_a_page() {
-        for text in [EXAMPLES, SERVE, RUN, LOCKS, TOP, BENCH, PASSWD, COMPLETIONS, MAN] {
+        let of_operators = [SESSIONS, HISTORY, WAITS, END, TAKE_BACK];
+        let others = [EXAMPLES, SERVE, RUN, LOCKS, TOP, BENCH, PASSWD, COMPLETIONS, MAN];
+        for text in of_operators.into_iter().chain(others) {
             for line in text.lines() {
                 assert!(line.len() <= 100, "{line}");
             }

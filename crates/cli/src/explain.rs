@@ -30,23 +30,23 @@ pub(crate) fn no_connection(url: &str, why: &ConnectError) -> Failure {
 fn hint(url: &str, why: &ConnectError) -> String {
     match why {
         ConnectError::Login { given: true, .. } => {
-            format!(". User and password come from the URL, or from {LOGIN}")
+            format!(". Check the user and the password in the URL, or in {LOGIN}")
         }
         ConnectError::Login { given: false, address, .. } if address.starts_with('/') => {
             format!(": set {LOGIN}")
         }
         ConnectError::Login { given: false, .. } => format!(", or set {LOGIN}"),
         ConnectError::Tls { trouble: TlsTrouble::UnknownIssuer, .. } => {
-            ", or LOCKSPAN_CA=FILE".to_owned()
+            ", or set LOCKSPAN_CA=FILE".to_owned()
         }
         ConnectError::Tls { trouble: TlsTrouble::NeedsCertificate, .. } => {
-            ", or LOCKSPAN_CERT=FILE and LOCKSPAN_KEY=FILE".to_owned()
+            ", or set LOCKSPAN_CERT=FILE and LOCKSPAN_KEY=FILE".to_owned()
         }
         ConnectError::Unreachable { source, .. }
             if is_redis(url) && source.to_string().contains("UnknownIssuer") =>
         {
-            " For rediss:// the authorities are those of the system, or of the file in \
-             SSL_CERT_FILE"
+            " rediss:// trusts the certificate authorities of the system; set SSL_CERT_FILE=FILE \
+             to trust those of a file instead"
                 .to_owned()
         }
         ConnectError::BadOption { what } if what.starts_with("the password of user") => {
@@ -64,9 +64,9 @@ pub(crate) fn is_redis(url: &str) -> bool {
 /// A command that asks a Lockspan server what it can't ask of a Redis.
 pub(crate) fn not_on_redis(command: &str, url: &str) -> Failure {
     let text = format!(
-        "lockspan {command} asks a Lockspan server what is locked, and {} is a Redis, which keeps \
-         no such list. Look at one record with redis-cli: GET writelock:TYPE:ID and SMEMBERS \
-         readlock:TYPE:ID. lockspan run and lockspan bench work on a Redis",
+        "lockspan {command} needs a Lockspan server, and {} is a Redis, which keeps no list of its \
+         locks. To look at one record, use redis-cli: GET writelock:TYPE:ID and SMEMBERS \
+         readlock:TYPE:ID. lockspan run and lockspan bench do work with Redis",
         shown_url(url)
     );
     Failure::new(USAGE, text)
@@ -84,7 +84,7 @@ pub(crate) fn not_granted(
     {
         let (lease, min, max) = (Span(lease), Span(min), Span(max));
         let text = format!(
-            "--lease {lease}: the service {at} accepts leases from {min} to {max}; use one of them"
+            "--lease {lease} is not allowed: the service {at} accepts leases from {min} to {max}"
         );
         return Failure::new(USAGE, text);
     }

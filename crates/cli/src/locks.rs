@@ -1,36 +1,27 @@
 //! `lockspan locks`: what is locked, as a table or as JSON.
 
-use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-use lockspan_client::local;
-use lockspan_server::readable;
 use lockspan_wire::Value;
-use serde_json::{Map, Value as Json, json};
 
 use crate::args::LocksArgs;
-use crate::exit::{Failure, INTERNAL, SYSTEM, say};
-use crate::explain;
+use crate::exit::{Failure, INTERNAL, say};
 use crate::login;
+use crate::output;
 use crate::recovery::Recovery;
+use crate::replies::{Claim, Locked, part_of};
 use crate::resp::Connection;
 use crate::service;
+use crate::table::{Cut, table, terminal_width};
+use crate::values::age;
 
 /// Records of one answer; a greater one would hold up others.
 const PART: &[u8] = b"256";
 
 /// Shows them.
 pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
-    if explain::is_redis(&args.service.url) {
-        return Err(explain::not_on_redis("locks", &args.service.url));
-    }
-    let mut records = match Connection::open(&args.service.url)? {
+    let mut records = match service::open(&args.service, "locks")? {
         Some(mut connection) => {
-            // Nobody has said which service it should be.
-            if args.service.url == local::URL {
-                say(format!("at {}", service::name(&args.service.url)));
-            }
             let (records, recovery) = all(&mut connection, args.pattern.as_deref())?;
             match recovery {
                 // More may be held than is known yet.
@@ -41,24 +32,17 @@ pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
             records
         }
         None => {
-            say("no service runs behind local:, so nothing is locked there");
+            say("no service runs for local:, so nothing is locked");
             Vec::new()
         }
     };
     // A scan may show a record twice if the table changes under it.
     records.sort_by(|one, other| one.name.cmp(&other.name));
     records.dedup_by(|one, other| one.name == other.name);
-    let text = if args.json {
-        records.iter().map(|record| format!("{}\n", record.to_json())).collect()
-    } else {
-        table(&records)
-    };
-    match io::stdout().write_all(text.as_bytes()) {
-        Err(bad) if bad.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
+    if args.json {
+        return output::lines(records.iter().map(Locked::to_json));
     }
+    output::print(shown(&records, terminal_width()).as_bytes())
 }
 
 /// Why nothing is shown: nothing is locked, nothing matches, or the user may not see it.
@@ -80,15 +64,15 @@ fn empty(pattern: Option<&str>, shown: usize, locked: u64) -> String {
     match (pattern, shown as u64, locked) {
         (_, 0, 0) => "nothing is locked".to_owned(),
         (_, 0, locked) => format!(
-            "{locked} {} locked, and this user may see none of them: the right to inspect is \
-             missing in the server's file of users",
+            "{locked} {} locked, but this user may see none of them: the inspect right is missing \
+             in the server's users file",
             are(locked)
         ),
         (pattern, shown, _) => {
             let pattern = pattern.unwrap_or_default();
             let is_plain = !pattern.contains(['*', '?', '[']);
             let hint = match is_plain {
-                true => format!(". A pattern is for the whole name: try '{pattern}*'"),
+                true => format!(". A pattern must match the whole name: try '{pattern}*'"),
                 false => String::new(),
             };
             format!("nothing matches {pattern:?}; {shown} {} locked{hint}", are(shown))
@@ -99,7 +83,7 @@ fn empty(pattern: Option<&str>, shown: usize, locked: u64) -> String {
 /// How many records the service has.
 fn records(connection: &mut Connection) -> Result<u64, Failure> {
     let reply = connection.ask(&[b"INFO", b"lockspan"])?;
-    let odd = || Failure::new(INTERNAL, format!("INFO has an unknown answer: {reply:?}"));
+    let odd = || Failure::new(INTERNAL, format!("unexpected reply to INFO: {reply:?}"));
     let Value::Bulk(text) = &reply else { return Err(odd()) };
     let text = std::str::from_utf8(text).map_err(|_| odd())?;
     let line = text.lines().find_map(|line| line.strip_prefix("records:"));
@@ -119,7 +103,7 @@ fn all(
         }
         let reply = connection.ask(&command)?;
         let (next, part) = part_of(&reply).ok_or_else(|| {
-            Failure::new(INTERNAL, format!("LS.LOCKS has an unknown answer: {reply:?}"))
+            Failure::new(INTERNAL, format!("unexpected reply to LS.LOCKS: {reply:?}"))
         })?;
         records.extend(part);
         if next == b"0" {
@@ -129,181 +113,75 @@ fn all(
     }
 }
 
-/// A record as the service tells of it.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Locked {
-    pub(crate) name: String,
-    /// The name as it is, for the service.
-    pub(crate) key: Vec<u8>,
-    pub(crate) state: String,
-    pub(crate) holders: Vec<Claim>,
-    pub(crate) waiters: Vec<Claim>,
-    /// How many more there are than the service shows.
-    pub(crate) more_holders: usize,
-    pub(crate) more_waiters: usize,
+/// A row for each holder of a record, then one for each waiter in the order of their turns. Each
+/// has the name of the record, so that `grep` finds all of them.
+fn shown(records: &[Locked], room: Option<usize>) -> String {
+    let head = [
+        ("RECORD", Cut::Middle),
+        ("STATE", Cut::Never),
+        ("MODE", Cut::Never),
+        ("AGE", Cut::Never),
+        ("LABEL", Cut::Middle),
+        ("SESSION", Cut::Never),
+        ("TOKEN", Cut::Whole),
+        ("NOTE", Cut::End),
+    ];
+    let rows: Vec<_> = records.iter().flat_map(rows).collect();
+    table(head, &rows, room)
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(crate) session: String,
-    pub(crate) mode: String,
-    pub(crate) token: Option<String>,
-    pub(crate) revoked: Option<String>,
-    /// How long it has been so, in milliseconds.
-    pub(crate) age_ms: u64,
-}
-
-pub(crate) fn part_of(reply: &Value) -> Option<(Vec<u8>, Vec<Locked>)> {
-    let Value::Array(pair) = reply else { return None };
-    // While the service recovers there is one element more.
-    let [Value::Bulk(next), Value::Array(records), ..] = &pair[..] else { return None };
-    Some((next.to_vec(), records.iter().map(Locked::read).collect::<Option<_>>()?))
-}
-
-/// A field of a map, as text.
-pub(crate) fn field(map: &Value, name: &str) -> Option<String> {
-    match find(map, name)? {
-        Value::Int(number) => Some(number.to_string()),
-        Value::Bulk(bytes) | Value::Status(bytes) => Some(readable(bytes)),
-        _ => None,
-    }
-}
-
-/// A field that may have any bytes.
-pub(crate) fn bytes<'a>(map: &'a Value, name: &str) -> Option<&'a [u8]> {
-    match find(map, name)? {
-        Value::Bulk(bytes) => Some(bytes),
-        _ => None,
-    }
-}
-
-pub(crate) fn find<'a>(map: &'a Value, name: &str) -> Option<&'a Value> {
-    let Value::Map(pairs) = map else { return None };
-    let is_it = |key: &Value| matches!(key, Value::Bulk(key) if key == name);
-    pairs.iter().find(|(key, _)| is_it(key)).map(|(_, value)| value)
-}
-
-impl Locked {
-    pub(crate) fn read(value: &Value) -> Option<Self> {
-        let claims = |name| match find(value, name)? {
-            Value::Array(claims) => claims.iter().map(Claim::read).collect(),
-            _ => None,
-        };
-        let more = |name| field(value, name).map_or(Some(0), |count| count.parse().ok());
-        Some(Self {
-            name: field(value, "record")?,
-            key: bytes(value, "record")?.to_vec(),
-            state: field(value, "state")?,
-            holders: claims("holders")?,
-            waiters: claims("waiters")?,
-            more_holders: more("more-holders")?,
-            more_waiters: more("more-waiters")?,
-        })
-    }
-
-    /// Ids and tokens are text: some readers of JSON lose digits above 2^53.
-    fn to_json(&self) -> Json {
-        let claims = |claims: &[Claim]| claims.iter().map(Claim::to_json).collect::<Vec<_>>();
-        let mut shown = json!({
-            "record": String::from_utf8_lossy(&self.key),
-            "state": self.state,
-            "holders": claims(&self.holders),
-            "waiters": claims(&self.waiters),
-        });
-        // JSON has no bytes, and what is not UTF-8 is lossy above.
-        if std::str::from_utf8(&self.key).is_err() {
-            let hex = self.key.iter().map(|byte| format!("{byte:02x}"));
-            shown["record_hex"] = json!(hex.collect::<String>());
-        }
-        let more = [("more_holders", self.more_holders), ("more_waiters", self.more_waiters)];
-        for (name, count) in more.into_iter().filter(|&(_, count)| count > 0) {
-            shown[name] = json!(count);
-        }
-        shown
-    }
-}
-
-impl Claim {
-    fn read(value: &Value) -> Option<Self> {
-        Some(Self {
-            session: field(value, "session")?,
-            mode: field(value, "mode")?,
-            token: field(value, "token"),
-            revoked: field(value, "revoked"),
-            age_ms: field(value, "age-ms").and_then(|age| age.parse().ok()).unwrap_or(0),
-        })
-    }
-
-    fn to_json(&self) -> Json {
-        let mut fields = Map::new();
-        let all = [
-            ("session", Some(&self.session)),
-            ("mode", Some(&self.mode)),
-            ("token", self.token.as_ref()),
-            ("revoked", self.revoked.as_ref()),
-        ];
-        for (name, value) in all {
-            if let Some(value) = value {
-                fields.insert(name.to_owned(), json!(value));
-            }
-        }
-        Json::Object(fields)
-    }
-}
-
-/// Mode and session of the first few, and how many more there are.
-fn short(claims: &[Claim], more: usize) -> String {
-    const SHOWN: usize = 3;
-    let shown = claims.iter().take(SHOWN).map(|claim| format!("{} {}", claim.mode, claim.session));
-    let mut text = shown.collect::<Vec<_>>().join(", ");
-    match claims.len() + more {
-        0 => text.push('-'),
-        many if many > SHOWN => {
-            let _ = write!(text, ", {} more", many - SHOWN);
-        }
-        _ => {}
-    }
-    text
-}
-
-fn table(records: &[Locked]) -> String {
-    let head = ["RECORD", "STATE", "TOKEN", "HOLDERS", "WAITERS"].map(str::to_owned);
-    let rows = records.iter().map(|record| {
-        let token = record.holders.iter().filter_map(|holder| holder.token.clone()).max();
+fn rows(record: &Locked) -> Vec<[String; 8]> {
+    let Locked { name, state, holders, waiters, more_holders, more_waiters, .. } = record;
+    let row = |claim: &Claim, state: String| {
+        let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         [
-            record.name.clone(),
-            record.state.clone(),
-            token.unwrap_or_else(|| "-".to_owned()),
-            short(&record.holders, record.more_holders),
-            short(&record.waiters, record.more_waiters),
+            name.clone(),
+            state,
+            claim.mode.clone(),
+            age(claim.age_ms),
+            claim.who.label().to_owned(),
+            claim.who.id.clone(),
+            or_none(&claim.token),
+            or_none(&claim.note),
         ]
-    });
-    let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
-    columns(&rows)
-}
-
-/// Cells in columns, two blanks between them; nothing trails.
-pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
-    let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
-    rows.iter().map(line).collect()
+    let other = |state: String, label: String| {
+        let none = || "-".to_owned();
+        [name.clone(), state, none(), none(), label, none(), none(), none()]
+    };
+    let more = |count: usize, what: &str| {
+        (count > 0).then(|| other("-".to_owned(), format!("and {count} more {what}")))
+    };
+    let mut rows: Vec<_> = holders.iter().map(|claim| row(claim, state.clone())).collect();
+    rows.extend(more(*more_holders, "holders"));
+    // Such as one that is kept for sessions that may come back.
+    if rows.is_empty() {
+        rows.push(other(state.clone(), "-".to_owned()));
+    }
+    let waiting = waiters.iter().zip(1..);
+    rows.extend(waiting.map(|(claim, place)| row(claim, format!("waits {place}"))));
+    rows.extend(more(*more_waiters, "waiters"));
+    rows
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value as Json, json};
+
     use super::*;
 
     fn claim(session: u64, mode: &'static str, token: Option<i64>) -> Value {
-        let token = token.map(|token| ("token", token.into()));
-        Value::map(
-            [("session", session.into()), ("seq", 1i64.into()), ("mode", mode.into())]
-                .into_iter()
-                .chain(token),
-        )
+        let of_holder = token.map(|token| {
+            let label = ("label", "billing@host9[412]".into());
+            [label, ("token", token.into()), ("note", "nightly import".into())]
+        });
+        let fields = [
+            ("session", session.into()),
+            ("seq", 1i64.into()),
+            ("mode", mode.into()),
+            ("age-ms", 192_000i64.into()),
+        ];
+        Value::map(fields.into_iter().chain(of_holder.into_iter().flatten()))
     }
 
     fn answer() -> Value {
@@ -312,20 +190,43 @@ mod tests {
             ("slot", 1i64.into()),
             ("state", "alone-wanted".into()),
             ("holders", Value::Array(vec![claim(u64::MAX, "W", Some(7))])),
-            ("waiters", Value::Array((1..6).map(|id| claim(id, "R", None)).collect())),
+            ("waiters", Value::Array((1..3).map(|id| claim(id, "R", None)).collect())),
         ]);
         Value::Array(vec![Value::bulk("0"), Value::Array(vec![record])])
     }
 
     #[test]
-    fn the_table_shows_who_holds_and_who_waits() {
+    fn the_table_shows_who_holds_and_who_waits_in_turn_order() {
         let (next, records) = part_of(&answer()).unwrap();
         assert_eq!(next, b"0");
+        let rows: Vec<Vec<String>> = shown(&records, None)
+            .lines()
+            .map(|line| line.split("  ").map(|cell| cell.trim().to_owned()).collect())
+            .map(|cells: Vec<String>| cells.into_iter().filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        let last = u64::MAX.to_string();
+        let held = ["alone-wanted", "W", "3m12s", "billing@host9[412]", &last, "7"];
         assert_eq!(
-            table(&records),
-            "RECORD      STATE         TOKEN  HOLDERS                 WAITERS\n\
-             invoice:42  alone-wanted  7      W 18446744073709551615  R 1, R 2, R 3, 2 more\n"
+            rows,
+            [
+                &["RECORD", "STATE", "MODE", "AGE", "LABEL", "SESSION", "TOKEN", "NOTE"][..],
+                &[&["invoice:42"], &held[..], &["nightly import"]].concat(),
+                &["invoice:42", "waits 1", "R", "3m12s", "-", "1", "-", "-"],
+                &["invoice:42", "waits 2", "R", "3m12s", "-", "2", "-", "-"],
+            ]
         );
+        for line in shown(&records, Some(80)).lines() {
+            assert!(crate::table::width(line) <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_nobody_holds_is_shown_too() {
+        let (_, mut records) = part_of(&answer()).unwrap();
+        records[0].holders.clear();
+        records[0].waiters.clear();
+        "recovering".clone_into(&mut records[0].state);
+        assert!(shown(&records, None).contains("\ninvoice:42  recovering  -     -    -"));
     }
 
     #[test]
@@ -335,7 +236,13 @@ mod tests {
         assert_eq!(json["record"], "invoice:42");
         assert_eq!(json["holders"][0]["session"], "18446744073709551615");
         assert_eq!(json["holders"][0]["token"], "7");
-        assert_eq!(json["waiters"].as_array().map(Vec::len), Some(5));
+        let holder = &json["holders"][0];
+        assert_eq!((&holder["age_ms"], &holder["place"]), (&json!(192_000), &Json::Null));
+        assert_eq!(holder["label"], "billing@host9[412]");
+        assert_eq!(holder["note"], "nightly import");
+        let waiters = json["waiters"].as_array().unwrap();
+        let places: Vec<_> = waiters.iter().map(|waiter| &waiter["place"]).collect();
+        assert_eq!(places, [1, 2]);
     }
 
     #[test]
@@ -345,7 +252,7 @@ mod tests {
         let Value::Map(fields) = &mut records[0] else { panic!("a map") };
         fields.push((Value::bulk("more-waiters"), Value::Int(1000)));
         let (_, records) = part_of(&Value::Array(pair)).unwrap();
-        assert!(table(&records).contains("R 1, R 2, R 3, 1002 more"), "{}", table(&records));
+        assert!(shown(&records, None).contains("and 1000 more waiters"));
         let json = records[0].to_json();
         assert_eq!((&json["more_waiters"], &json["more_holders"]), (&json!(1000), &Json::Null));
     }
@@ -372,13 +279,12 @@ mod tests {
     fn an_empty_table_says_why() {
         assert_eq!(empty(None, 0, 0), "nothing is locked");
         assert_eq!(empty(Some("x:*"), 0, 0), "nothing is locked");
-        assert!(empty(None, 0, 8).starts_with("8 records are locked, and this user may see none"));
+        assert!(empty(None, 0, 8).starts_with("8 records are locked, but this user may see none"));
         assert_eq!(empty(Some("x:*"), 1, 0), "nothing matches \"x:*\"; 1 record is locked");
         let plain = empty(Some("order"), 8, 0);
         assert!(
             plain.ends_with(
-                "8 records are locked. A pattern is for the whole name: try \
-                                 'order*'"
+                "8 records are locked. A pattern must match the whole name: try 'order*'"
             ),
             "{plain}"
         );

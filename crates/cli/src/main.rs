@@ -1,26 +1,39 @@
-//! `lockspan`: a lock service, and what one does with it at a command line.
+//! The command `lockspan`: a lock service, and tools for it.
 //!
-//! | file          | command                                                                    |
-//! |---------------|----------------------------------------------------------------------------|
-//! | `serve.rs`    | the service; `options/` has its options, `log/` its log,                   |
-//! |               | `notify.rs` what it tells systemd, `place.rs` the place behind `local:`,   |
-//! |               | `occupant.rs` what listens where it wanted to                              |
-//! | `run/`        | runs a command under a lock                                                |
-//! | `locks.rs`    | what is locked, by whom; `resp.rs` is the connection                       |
-//! | `top/`        | the same, live                                                             |
-//! | `bench/`      | a load and its latencies                                                   |
-//! | `passwd.rs`   | the hash of a password; `login.rs`: who to be, from variables            |
-//! | `pages.rs`    | completions and manual pages; `manual.rs` makes the latter                  |
-//! | `service.rs`  | which service is used, in words                                            |
-//! | `variables.rs` | which variables have a meaning                                            |
-//! | `explain.rs`  | why there is no connection, and what to do about it                        |
+//! | command | what it does |
+//! |---|---|
+//! | `serve` | runs the lock service |
+//! | `run` | runs a command while it holds a lock |
+//! | `locks` | lists what is locked, and by which clients |
+//! | `sessions`, `history`, `waits` | list sessions, what happened to a record, and who waits |
+//! | `end`, `take-back` | end a session, ask for a record back (operators) |
+//! | `top` | the same, live |
+//! | `bench` | puts a load on a service and measures latencies |
+//! | `passwd` | hashes a password for the file of users |
+//!
+//! `lockspan --help` and the manual pages describe them.
 
 #![forbid(unsafe_code)]
+
+// | file | job |
+// |---|---|
+// | `serve.rs` | `serve`; `options/` has its options, `log/` its log, `notify.rs` tells systemd, |
+// | | `place.rs` has the directory behind `local:`, `occupant.rs` tells what uses the address |
+// | `run/` | `run` |
+// | `locks.rs` | `locks`; `resp.rs` is its connection |
+// | `top/`, `bench/` | `top`, `bench` |
+// | `passwd.rs` | `passwd`; `login.rs`: user and password from variables |
+// | `pages.rs` | completions and manual pages; `manual.rs` makes the latter |
+// | `service.rs` | which service is used, in words |
+// | `variables.rs` | which environment variables have a meaning |
+// | `explain.rs` | why there is no connection, and what to do about it |
 
 mod args;
 mod bench;
 mod exit;
 mod explain;
+mod filter;
+mod history;
 mod hook;
 mod locks;
 mod log;
@@ -28,19 +41,26 @@ mod login;
 mod manual;
 mod notify;
 mod occupant;
+mod operate;
 mod options;
+mod output;
 mod pages;
 mod passwd;
 mod place;
 mod recovery;
+mod replies;
 mod resp;
 mod run;
 mod serve;
 mod service;
+mod sessions;
 mod state;
+mod table;
 mod top;
+mod tree;
 mod values;
 mod variables;
+mod waits;
 
 use std::process::ExitCode;
 
@@ -72,9 +92,10 @@ fn main() -> ExitCode {
     };
     let warns = match &command {
         Command::Run(args) => !args.quiet,
-        Command::Locks(_) | Command::Top(_) | Command::Bench(_) => true,
-        // A service says it in its log.
-        _ => false,
+        // A service says it in its log, and the others ask no service.
+        Command::Serve(_) | Command::Passwd { .. } => false,
+        Command::Completions { .. } | Command::Man { .. } => false,
+        _ => true,
     };
     if warns {
         variables::unknown().into_iter().for_each(exit::say);
@@ -83,6 +104,11 @@ fn main() -> ExitCode {
         Command::Serve(flags) => serve::main(&flags),
         Command::Run(args) => run::main(args),
         Command::Locks(args) => locks::main(&args),
+        Command::Sessions(args) => sessions::main(&args),
+        Command::History(args) => history::main(&args),
+        Command::Waits(args) => waits::main(&args),
+        Command::End(args) => operate::end(&args),
+        Command::TakeBack(args) => operate::take_back(&args),
         Command::Top(args) => top::main(&args),
         Command::Bench(args) => bench::main(args),
         Command::Passwd { user } => passwd::main(user.as_deref()),

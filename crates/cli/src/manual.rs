@@ -23,35 +23,43 @@ const HEADINGS: [(&str, &str); 5] = [
 
 /// The variables of commands that use a service.
 const ENVIRONMENT: &str = "\
-Of lockspan itself:
-  LOCKSPAN_URL            the service, if --url does not name one
-  LOCKSPAN_USER           who to be there, if the URL does not say
-  LOCKSPAN_PASSWORD_FILE  the file with the password, or
+Read by lockspan itself:
+  LOCKSPAN_URL            the service, if there is no --url
+  LOCKSPAN_USER           the user name, if the URL has none
+  LOCKSPAN_PASSWORD_FILE  a file with the password, or
   LOCKSPAN_PASSWORD       the password itself
-  LOCKSPAN_CA             the authorities that are trusted (PEM), for lockspans://
-  LOCKSPAN_CERT           a certificate to show to the server (PEM), and
-  LOCKSPAN_KEY            its key (PEM)";
+  LOCKSPAN_CA             the trusted certificate authorities (PEM), for lockspans://
+  LOCKSPAN_CERT           a client certificate (PEM), and
+  LOCKSPAN_KEY            its private key (PEM)
+  LOCKSPAN_BIN            the lockspan binary that is started for local:";
 
-const EXIT_STATUS: &str = "  0   done
+const EXIT_STATUS: &str = "  0   success
   64  wrong arguments
-  69  no service, or it refused
-  70  an answer that makes no sense
-  71  the operating system refused
-  77  the login is wrong, or the user may not do that";
+  69  service unavailable, or it refused the request
+  70  unexpected reply of the service
+  71  error of the operating system
+  77  login failed, or a right is missing";
 
-const EXIT_STATUS_OF_SERVE: &str =
-    "  0   stopped by a signal, or because nobody needed it (--idle-exit)
+const EXIT_STATUS_OF_TAKE_BACK: &str =
+    "  0   given back, or asked for by a user who may not inspect it
   64  wrong arguments
-  71  the operating system refused
+  69  service unavailable, or it refused: nobody holds the record, or others wait for it already
+  70  unexpected reply of the service
+  71  error of the operating system
+  75  not given back in time
+  77  login failed, or a right is missing";
+
+const EXIT_STATUS_OF_SERVE: &str = "  0   stopped by a signal, or after it was idle (--idle-exit)
+  64  wrong arguments
+  71  error of the operating system
   78  an option, a file or an address can't be used
   128 + n: a second signal n stopped it at once";
 
-const EXIT_STATUS_OF_OTHERS: &str = "  0   done
+const EXIT_STATUS_OF_OTHERS: &str = "  0   success
   64  wrong arguments
-  71  the operating system refused";
+  71  error of the operating system";
 
-const FILES: &str =
-    "  ~/.local/state/lockspan/  the socket, the data and the log of the service behind local:";
+const FILES: &str = "  ~/.local/state/lockspan/  socket, data and log of the service for local:";
 
 /// A page, and the name of its file.
 pub(crate) struct Page {
@@ -143,6 +151,10 @@ fn common(command: &Command) -> Vec<(&'static str, &'static str)> {
     match command.get_name() {
         // It has its exit codes in its help.
         "run" => vec![("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)],
+        "take-back" => {
+            let exit = exit(EXIT_STATUS_OF_TAKE_BACK);
+            vec![exit, ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)]
+        }
         "serve" => vec![exit(EXIT_STATUS_OF_SERVE), ("FILES", FILES)],
         "passwd" | "completions" | "man" => vec![exit(EXIT_STATUS_OF_OTHERS)],
         _ => vec![exit(EXIT_STATUS), ("ENVIRONMENT", ENVIRONMENT), ("FILES", FILES)],
@@ -227,7 +239,7 @@ mod tests {
     fn a_list_begins_with_its_first_line() {
         let serve = all().into_iter().find(|(file, _)| file == "lockspan-serve.1").expect("it");
         assert!(serve.1.contains(".SH \"EXIT STATUS\"\n.nf\n  0   stopped"), "{}", serve.1);
-        assert!(serve.1.contains(".SH \"ENVIRONMENT\"\nEach option may"), "{}", serve.1);
+        assert!(serve.1.contains(".SH \"ENVIRONMENT\"\nEach option can"), "{}", serve.1);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Manager {
             socket.send_to_addr(word.as_bytes(), address)
         });
         if let Err(bad) = sent {
-            warn!("can't tell the service manager {word}: {bad}");
+            warn!("can't send {word} to the service manager: {bad}");
         }
     }
 }
@@ -62,6 +62,8 @@ fn address_of(name: &OsStr) -> io::Result<SocketAddr> {
     match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         [b'/', ..] => SocketAddr::from_pathname(name),
-        _ => Err(io::Error::other("is neither a path from the root nor a name after @")),
+        _ => Err(io::Error::other(
+            "is neither an absolute path nor an abstract name that begins with @",
+        )),
     }
 }

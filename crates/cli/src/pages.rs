@@ -1,7 +1,6 @@
 //! What a package of the program brings along: completions and manual pages.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,6 +10,7 @@ use clap_complete::Shell;
 use crate::args::Cli;
 use crate::exit::{Failure, SYSTEM};
 use crate::manual;
+use crate::output::print;
 
 /// Prints the completions for `shell`.
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, Failure> {
@@ -32,15 +32,5 @@ pub(crate) fn manual(dir: Option<&Path>) -> Result<ExitCode, Failure> {
                 |bad| Failure::new(SYSTEM, format!("can't write to {}: {bad}", dir.display()));
             written.map(|()| ExitCode::SUCCESS).map_err(failed)
         }
-    }
-}
-
-/// A reader that has seen enough, such as `head`, is no failure.
-fn print(text: &[u8]) -> Result<ExitCode, Failure> {
-    match io::stdout().write_all(text) {
-        Err(bad) if bad.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(SYSTEM, format!("can't write to stdout: {bad}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
     }
 }

@@ -14,12 +14,12 @@ use crate::exit::{Failure, SYSTEM, USAGE};
 
 /// Makes one, and prints it.
 pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
-    let system = |bad: io::Error| Failure::new(SYSTEM, format!("can't read a password: {bad}"));
+    let system = |bad: io::Error| Failure::new(SYSTEM, format!("can't read the password: {bad}"));
     let password = if io::stdin().is_terminal() {
         let _quiet = Quiet::begin().map_err(system)?;
         let first = ask("Password: ").map_err(system)?;
         if ask("Again: ").map_err(system)? != first {
-            return Err(Failure::new(USAGE, "the two are not the same"));
+            return Err(Failure::new(USAGE, "the two passwords are not the same; try again"));
         }
         first
     } else {
@@ -32,8 +32,14 @@ pub(crate) fn main(user: Option<&str>) -> Result<ExitCode, Failure> {
     };
     if let Some(user) = user {
         // What is printed would be refused.
-        lockspan_server::users::Users::parse(&text)
-            .map_err(|_| Failure::new(USAGE, format!("{user:?} is no name of a user")))?;
+        lockspan_server::users::Users::parse(&text).map_err(|_| {
+            Failure::new(
+                USAGE,
+                format!(
+                    "{user:?} is not a valid user name: use letters, digits and any of - _ . @"
+                ),
+            )
+        })?;
     }
     io::stdout()
         .write_all(text.as_bytes())
@@ -47,11 +53,11 @@ fn section(user: &str, hash: &str) -> String {
     format!(
         "[users.{user}]\n\
          password = \"{hash}\"\n\
-         # What {user} may do, by datatype; \"*\" is all of them. Take the # away and edit.\n\
+         # The rights of {user}, by datatype; \"*\" means every datatype. Remove a # and edit.\n\
          #read = [\"invoice\"]     # lock for reading\n\
          #write = [\"order*\"]     # lock for writing, which includes reading\n\
-         #inspect = [\"*\"]        # see who holds what\n\
-         #admin = [\"*\"]          # end sessions, take records back\n"
+         #inspect = [\"*\"]        # see holders and waiters\n\
+         #admin = [\"*\"]          # end sessions, take back records\n"
     )
 }
 

@@ -61,7 +61,7 @@ impl Place {
         let keep = thread::Builder::new().name("lockspan-claim".to_owned());
         keep.spawn(move || {
             while let Err(why) = claim.keep() {
-                tracing::debug!("can't let go who has looked for us: {why}");
+                tracing::debug!("can't answer a client that looks for this service: {why}");
                 thread::sleep(LOOK);
             }
         })
@@ -110,7 +110,7 @@ impl Place {
         if !is_there && identity(&data).is_some() {
             let away = self.folder.join("data.lost");
             tracing::warn!(
-                "{} is gone; moving its directory to {}, and going on above epoch {}",
+                "{} is missing; moving its directory to {} and continuing above epoch {}",
                 file.display(),
                 away.display(),
                 lost.epoch
@@ -132,8 +132,8 @@ impl Place {
             text => text?,
         };
         parse_note(&text).map(Some).ok_or_else(|| {
-            let text = "it should be the epoch of a service whose data were deleted, and `held` \
-                        or `ended`; without it fencing tokens may repeat";
+            let text = "expected `EPOCH held` or `EPOCH ended`, written by a service whose data \
+                        were deleted; without this file fencing tokens could repeat";
             io::Error::new(io::ErrorKind::InvalidData, text)
         })
     }
@@ -156,8 +156,9 @@ impl Place {
         self.had_data |= has_data;
         if !is_same && !self.is_lost {
             tracing::error!(
-                "files in {} were deleted under the running service. It goes on, and what is held \
-                 stays held; but if it is killed, the next one has to wait for all leases",
+                "files in {} were deleted while this service runs. It continues, and all locks \
+                 stay held; but if it is killed, the next service must wait until all leases have \
+                 expired",
                 self.data().display()
             );
             self.is_lost = true;
@@ -172,7 +173,7 @@ impl Place {
             tracing::error!("can't write {}: {why}; trying again", self.note().display());
         }
         if let Err(why) = self.make_data() {
-            tracing::error!("can't make {}: {why}; trying again", self.data().display());
+            tracing::error!("can't create {}: {why}; trying again", self.data().display());
         }
     }
 
@@ -207,14 +208,14 @@ impl Place {
             let socket = identity(&self.socket);
             // One that was deleted at once when it was made has never been seen.
             if socket.is_none() || socket != self.socket_was {
-                tracing::error!("{} was deleted; made anew", self.socket.display());
+                tracing::error!("{} was deleted; creating it again", self.socket.display());
                 let made = match local::prepare() {
                     Ok(_) => server.listen_again(&self.socket).await.map_err(|bad| bad.to_string()),
                     Err(bad) => Err(bad.to_string()),
                 };
                 match made {
                     Ok(()) => self.socket_was = identity(&self.socket),
-                    Err(why) => tracing::error!("nobody can connect: {why}; trying again"),
+                    Err(why) => tracing::error!("clients can't connect: {why}; trying again"),
                 }
             }
         }
@@ -263,20 +264,19 @@ fn claim(quietly: bool) -> Result<Claim, Failure> {
             Err(taken) => taken,
         };
         if quietly {
-            let text = format!("{process} is this user's service already");
+            let text = format!("{process} already is this user's service");
             return Err(Failure::new(TAKEN, text));
         }
         let makes_room = asked == Some(process) || is_started_by_client(process);
         if !makes_room || Instant::now() > late {
             let text = format!(
-                "{process} is the service behind local: already, so this one can't be: commands \
-                 without a URL would not find it. Stop that one (locks are kept), or give this \
-                 one --listen or --data-dir"
+                "{process} already is the service for local:, and there can be only one. Stop that \
+                 process (locks are kept), or start this server with --listen or --data-dir"
             );
             return Err(Failure::new(CONFIG, text));
         }
         if asked != Some(process) {
-            tracing::info!("taking over from {process}, which a client has started");
+            tracing::info!("taking over from {process}, which a client started");
             if let Some(pid) = process.number.and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::TERM);
             }

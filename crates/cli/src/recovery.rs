@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockspan_wire::Value;
 
 use crate::exit::say;
-use crate::locks::find;
+use crate::replies::find;
 use crate::resp::Connection;
 
 /// So long a wait lasts before it is looked whether a recovery is why.
@@ -39,7 +39,15 @@ impl Recovery {
     /// What the reply of `LS.LOCKS` says of it: its third element.
     pub(crate) fn in_locks(reply: &Value) -> Option<Self> {
         let Value::Array(parts) = reply else { return None };
-        let map = parts.get(2)?;
+        Self::read(parts.get(2)?)
+    }
+
+    /// What the reply of `LS.WAITS` says of it.
+    pub(crate) fn in_waits(reply: &Value) -> Option<Self> {
+        Self::read(find(reply, "recovery")?)
+    }
+
+    fn read(map: &Value) -> Option<Self> {
         let number = |name| match find(map, name)? {
             Value::Int(number) => u64::try_from(*number).ok(),
             _ => None,

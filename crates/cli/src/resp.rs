@@ -47,23 +47,25 @@ impl Connection {
 
     /// Sends a command and waits for its reply; an error reply is a failure.
     pub(crate) fn ask(&mut self, command: &[&[u8]]) -> Result<Value, Failure> {
+        match self.reply(command)? {
+            Value::Error { code, text } => Err(refused(code, &text)),
+            value => Ok(value),
+        }
+    }
+
+    /// Sends a command and waits for its reply, which may be an error.
+    pub(crate) fn reply(&mut self, command: &[&[u8]]) -> Result<Value, Failure> {
         let mut out = BytesMut::new();
         put_command(command, &mut out);
         self.stream.write_all(&out).map_err(|bad| away(&bad))?;
         let mut some = vec![0; 64 << 10];
         loop {
             match take_from_server(&mut self.received, &LIMITS) {
-                Ok(Some(FromServer::Value(Value::Error { code, text }))) => {
-                    let text = format!("the service refused: {} {text}", code.as_str());
-                    let is_denied = matches!(code, ErrorCode::NoPerm | ErrorCode::NoAuth);
-                    let code = if is_denied { NO_PERMISSION } else { UNAVAILABLE };
-                    return Err(Failure::new(code, text));
-                }
                 Ok(Some(FromServer::Value(Value::Push(_)) | FromServer::Event { .. })) => continue,
                 Ok(Some(FromServer::Value(value))) => return Ok(value),
                 Ok(None) => {}
                 Err(bad) => {
-                    let text = format!("the service sent an answer that can't be read: {bad}");
+                    let text = format!("the service sent a reply that can't be parsed: {bad}");
                     return Err(Failure::new(INTERNAL, text));
                 }
             }
@@ -75,11 +77,23 @@ impl Connection {
     }
 }
 
+/// What the service does not do, as a failure of the command.
+pub(crate) fn refused(code: ErrorCode, text: &str) -> Failure {
+    let text = format!("the service refused: {} {text}", code.as_str());
+    let is_denied = matches!(code, ErrorCode::NoPerm | ErrorCode::NoAuth);
+    Failure::new(if is_denied { NO_PERMISSION } else { UNAVAILABLE }, text)
+}
+
+/// A reply that is not what the command's replies are.
+pub(crate) fn odd(command: &str, reply: &Value) -> Failure {
+    Failure::new(INTERNAL, format!("{command} has an unknown answer: {reply:?}"))
+}
+
 fn away(bad: &io::Error) -> Failure {
     let why = match bad.kind() {
         io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            format!("nothing came for {} s", PATIENCE.as_secs())
+            format!("no reply within {} s", PATIENCE.as_secs())
         }
         _ => bad.to_string(),
     };

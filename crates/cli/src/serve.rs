@@ -28,7 +28,7 @@ pub(crate) fn main(flags: &Flags) -> Result<ExitCode, Failure> {
     let log = log::start(&settings)?;
     let _last_lines = LastLines(log.clone());
     if let Err(why) = inherited {
-        warn!("can't close what was inherited from the client that started this: {why}");
+        warn!("can't close the files inherited from the client that started this service: {why}");
     }
     // A client that starts it leaves its own variables out.
     variables::unknown().iter().for_each(|warning| warn!("{warning}"));
@@ -77,7 +77,10 @@ fn serve_with(settings: Settings, quietly: bool, log: &Log) -> Result<ExitCode, 
 /// user may read its memory.
 fn keep_memory_private() {
     if let Err(why) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        warn!("other processes of this user may read passwords in the memory of this one: {why}");
+        warn!(
+            "can't protect the memory of this process, so other processes of this user may read \
+             passwords in it: {why}"
+        );
     }
 }
 
@@ -88,7 +91,7 @@ async fn serve(
     manager: &Manager,
 ) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()
-        .map_err(|bad| Failure::new(SYSTEM, format!("can't listen to signals: {bad}")))?;
+        .map_err(|bad| Failure::new(SYSTEM, format!("can't handle signals: {bad}")))?;
     let (data, has_tls) = (config.data.clone(), config.tls.is_some());
     let longest = config.protocol.ttl_max;
     let server = Server::start(config).await.map_err(|bad| {
@@ -111,7 +114,7 @@ async fn serve(
         () = server.wait() => {
             manager.stopping();
             leave(place.as_mut(), &server);
-            info!("stopped: nobody needed the service any more");
+            info!("stopped: idle, without sessions and connections");
             return Ok(ExitCode::SUCCESS);
         }
         first = signals.next() => first,
@@ -165,7 +168,7 @@ fn greet(addresses: &[Address], data: &Data, has_tls: bool, is_local: bool) {
         Data::None { .. } => "none".to_owned(),
     };
     let attempt = addresses.first().map(|at| how_to_try(at, has_tls)).unwrap_or_default();
-    let local = if is_local { "" } else { ". Commands without a URL use local:, another service" };
+    let local = if is_local { "" } else { ". Commands without --url use another service, local:" };
     info!("listening on {}; data in {data}; try: {attempt}{local}", listen.join(", "));
 }
 

@@ -14,11 +14,11 @@ const UNITS: [(&str, f64); 4] = [("h", 3600.0), ("m", 60.0), ("s", 1.0), ("ms", 
 /// Reads `5` (seconds), `250ms`, `10s`, `1.5m`, `1h30m`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let bad = || {
-        "is not a duration; write seconds, or numbers with ms, s, m or h: 5, 250ms, 10s or 1h30m"
+        "is not a duration; use seconds, or numbers with ms, s, m or h: 5, 250ms, 10s or 1h30m"
             .to_owned()
     };
     if text.starts_with('-') && text[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
-        return Err("is negative, which a time can't be; 0 is the least".to_owned());
+        return Err("is negative; the minimum is 0".to_owned());
     }
     let (mut rest, mut units, mut seconds) = (text, &UNITS[..], 0.0);
     while !rest.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         return Err(bad());
     }
     let span = Duration::try_from_secs_f64(seconds).ok().filter(|span| *span <= LONGEST);
-    span.ok_or_else(|| "is too long; 8760h, a year, is the most".to_owned())
+    span.ok_or_else(|| "is too long; the maximum is 8760h (a year)".to_owned())
 }
 
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -57,6 +57,11 @@ impl fmt::Display for Span {
             _ => write!(f, "{millis}ms"),
         }
     }
+}
+
+/// Milliseconds as people say them, to two units: `3m12s`.
+pub(crate) fn age(millis: u64) -> String {
+    lockspan_client::Span(Duration::from_millis(millis)).to_string()
 }
 
 /// Reads the mode of a file in octal, `0660`.
@@ -81,12 +86,12 @@ pub(crate) fn group(text: &str) -> Result<u32, String> {
         let found = std::process::Command::new("getent").args(["group", text]).output().ok()?;
         number_in(&String::from_utf8_lossy(&found.stdout))
     };
-    in_file.or_else(elsewhere).ok_or_else(|| "is no group of this machine".to_owned())
+    in_file.or_else(elsewhere).ok_or_else(|| "is not a group of this machine".to_owned())
 }
 
 /// Reads `65536`, `64KiB`, `8MiB`, `1GiB`.
 pub(crate) fn bytes(text: &str) -> Result<usize, String> {
-    let bad = || "is not a size; write a number of bytes, or one with KiB, MiB or GiB".to_owned();
+    let bad = || "is not a size; examples are 65536 (bytes), 64KiB, 8MiB and 1GiB".to_owned();
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let shift = match unit {
@@ -98,7 +103,7 @@ pub(crate) fn bytes(text: &str) -> Result<usize, String> {
     };
     let number: usize = number.parse().map_err(|_| bad())?;
     let size = number.checked_mul(1 << shift).filter(|size| *size > 0);
-    size.ok_or_else(|| "is not a size that fits; at least 1 byte is needed".to_owned())
+    size.ok_or_else(|| "is out of range; the minimum is 1 byte".to_owned())
 }
 
 /// Reads a count from 1 up to `most`.
@@ -112,7 +117,7 @@ pub(crate) fn switch(text: &str) -> Result<bool, String> {
     match text {
         "true" | "1" | "yes" | "on" => Ok(true),
         "false" | "0" | "no" | "off" => Ok(false),
-        _ => Err("is neither true nor false".to_owned()),
+        _ => Err("is not true or false".to_owned()),
     }
 }
 
@@ -121,7 +126,7 @@ pub(crate) fn bench_time(text: &str) -> Result<Duration, String> {
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(86_400));
     let time = duration(text)?;
     let fits = (least..=most).contains(&time);
-    if fits { Ok(time) } else { Err("is not within 1s and 24h".to_owned()) }
+    if fits { Ok(time) } else { Err("is not between 1s and 24h".to_owned()) }
 }
 
 /// Reads `<datatype>:<id>`.

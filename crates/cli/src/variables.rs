@@ -59,7 +59,7 @@ fn unknown_among(names: impl Iterator<Item = OsString>) -> Vec<String> {
         let near = known().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
         let near = near.filter(|near| likeness(near) > 0.75);
         let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-        format!("the variable {name} has no meaning, and is ignored{hint}")
+        format!("the environment variable {name} is unknown and ignored{hint}")
     };
     names.iter().map(warning).collect()
 }
@@ -75,11 +75,13 @@ mod tests {
     #[test]
     fn a_variable_with_a_typing_error_is_told_with_the_nearest() {
         let told = said(&["LOCKSPAN_MAXLEASE", "LOCKSPAN_PASSWROD", "LOCKSPAN_QQQ", "PATH"]);
-        let start = "has no meaning, and is ignored";
+        let warning = |name: &str, hint: &str| {
+            format!("the environment variable {name} is unknown and ignored{hint}")
+        };
         let expected = [
-            format!("the variable LOCKSPAN_MAXLEASE {start}; did you mean LOCKSPAN_MAX_LEASE?"),
-            format!("the variable LOCKSPAN_PASSWROD {start}; did you mean LOCKSPAN_PASSWORD?"),
-            format!("the variable LOCKSPAN_QQQ {start}"),
+            warning("LOCKSPAN_MAXLEASE", "; did you mean LOCKSPAN_MAX_LEASE?"),
+            warning("LOCKSPAN_PASSWROD", "; did you mean LOCKSPAN_PASSWORD?"),
+            warning("LOCKSPAN_QQQ", ""),
         ];
         assert_eq!(told, expected);
     }

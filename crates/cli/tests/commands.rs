@@ -69,7 +69,7 @@ fn the_users_own_service_is_private_and_ends_when_idle() {
     assert!(line.contains(&format!("unix:{}", socket.display())), "{line}");
     let data = home.folder().join("data");
     assert!(line.contains(&format!("data in {}", data.display())), "{line}");
-    server.line_with("nobody needed the service");
+    server.line_with("stopped: idle");
     assert_eq!(server.code(), 0);
     wait_until("the socket is gone", || !socket.exists());
 }
@@ -155,7 +155,7 @@ fn service_f44_a_service_that_recovers_says_so_in_its_log_and_to_those_who_ask_o
     assert_eq!(ask(&format!("LS.REASSERTED {back} 2 0 0"), 1), ["+OK"]);
     let line = server.line_with("recovered after ");
     let expected = format!(
-        "1 of 2 sessions came back; the leases of these are over, and what they held is free: \
+        "1 of 2 sessions came back; the leases of the others expired, and their locks are free: \
          {gone}"
     );
     assert!(line.contains(&expected), "{line}");
@@ -184,7 +184,8 @@ fn locks_are_shown_with_holders_and_waiters() {
     let table = service.tell(&["locks", "show:*"]);
     let rows: Vec<&str> = table.lines().collect();
     assert!(rows[0].starts_with("RECORD  STATE"), "{table}");
-    assert!(rows[1].starts_with("show:1") && rows[2].starts_with("show:2"), "{table}");
+    let names: Vec<_> = rows[1..].iter().filter_map(|row| row.split("  ").next()).collect();
+    assert_eq!(names, ["show:1", "show:1", "show:2"], "a holder and a waiter, a reader: {table}");
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn a_service_that_is_not_there_is_told() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(
         text.starts_with(
-            "lockspan: can't connect to unix:///nowhere/lock.sock: no lock server answers at \
+            "lockspan: can't connect to unix:///nowhere/lock.sock: no Lockspan server answers at \
              /nowhere/lock.sock: "
         ),
         "{text}"
@@ -223,15 +224,20 @@ fn a_bench_ends_with_a_table() {
 fn completions_and_manual_pages_are_made() {
     for shell in ["bash", "zsh", "fish"] {
         let output = lockspan().args(["completions", shell]).output().unwrap();
-        assert!(String::from_utf8(output.stdout).unwrap().contains("max-lease"), "{shell}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        for word in ["max-lease", "sessions", "history", "waits", "take-back", "note"] {
+            assert!(text.contains(word), "{shell}: {word}");
+        }
     }
     let page = lockspan().arg("man").output().unwrap();
     assert!(String::from_utf8(page.stdout).unwrap().contains(".TH lockspan"));
     let dir = tempfile::tempdir().unwrap();
     let done = lockspan().arg("man").arg(dir.path()).status().unwrap();
     assert!(done.success());
-    for page in ["lockspan.1", "lockspan-run.1", "lockspan-serve.1"] {
-        assert!(Path::exists(&dir.path().join(page)), "{page}");
+    let pages = ["run", "serve", "sessions", "history", "waits", "end", "take-back"];
+    let pages = pages.iter().map(|page| format!("lockspan-{page}.1"));
+    for page in std::iter::once("lockspan.1".to_owned()).chain(pages) {
+        assert!(Path::exists(&dir.path().join(&page)), "{page}");
     }
 }
 

@@ -120,14 +120,14 @@ fn what_can_not_be_asked_of_a_redis_is_said() {
     let output = lockspan().args(["locks", "--url", "redis://127.0.0.1:1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     let said = said(&output);
-    assert!(said.contains("is a Redis, which keeps no such list"), "{said}");
+    assert!(said.contains("is a Redis, which keeps no list of its locks"), "{said}");
     assert!(said.contains("GET writelock:TYPE:ID"), "{said}");
     let mut run = lockspan();
     let output = run.args(["run", "--lease", "10ms", "--url", "redis://h", "a:b", "true"]).output();
     let output = output.unwrap();
     let text = self::said(&output);
     assert_eq!(output.status.code(), Some(64), "{text}");
-    assert_eq!(text, "lockspan: --lease 10ms: on a Redis 1s is the least\n");
+    assert_eq!(text, "lockspan: --lease 10ms is too short: the minimum on Redis is 1s\n");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_redis_login_comes_from_the_environment() {
     assert!(said(&none).contains("LOCKSPAN_USER and LOCKSPAN_PASSWORD_FILE"), "{}", said(&none));
     let wrong = run(&[("LOCKSPAN_PASSWORD", "hunter2")]);
     assert_eq!(wrong.status.code(), Some(77));
-    assert!(said(&wrong).contains("the user or the password is wrong"), "{}", said(&wrong));
+    assert!(said(&wrong).contains("wrong user or password"), "{}", said(&wrong));
     assert!(!said(&wrong).contains("hunter2"), "{}", said(&wrong));
 }
 
@@ -153,7 +153,7 @@ fn a_redis_login_comes_from_the_environment() {
 fn a_redis_behind_the_wrong_scheme_is_known() {
     for more in [&[][..], &["--requirepass", "x"]] {
         let redis = Redis::start(more);
-        let right = format!("this is a Redis; use {}", redis.url("redis"));
+        let right = format!("it is a Redis; use {}", redis.url("redis"));
         all_say(&redis.url("lockspan"), &[], 69, &[&right]);
         let with_login = redis.url("lockspan").replace("//", "//a:b@");
         all_say(&with_login, &[], 69, &[&right]);
@@ -162,14 +162,14 @@ fn a_redis_behind_the_wrong_scheme_is_known() {
 
 #[test]
 fn wrong_urls_are_wrong_usage() {
-    all_say("http://x", &[], 64, &["the scheme is unknown. Use one of: ", "redis://HOST:PORT"]);
-    all_say("lockspan://h:0", &[], 64, &["the port has to be a number from 1 to 65535"]);
+    all_say("http://x", &[], 64, &["unknown scheme. Use one of: ", "redis://HOST:PORT"]);
+    all_say("lockspan://h:0", &[], 64, &["the port must be a number from 1 to 65535"]);
     let output = lockspan().args(["run", "--url", "redis://h:0", "a:b", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64), "{}", said(&output));
     assert!(!said(&output).contains("Use one of"), "{}", said(&output));
     let output = lockspan().args(["run", "--url", "memory:", "a:b", "true"]).output().unwrap();
     assert_eq!(output.status.code(), Some(64));
-    assert!(said(&output).contains("the lock would keep nobody else out"), "{}", said(&output));
+    assert!(said(&output).contains("the lock would exclude nobody"), "{}", said(&output));
 }
 
 #[test]
@@ -181,16 +181,16 @@ fn another_protocol_is_told_from_ours() {
     let plain = line.split("listening on ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
     let line = server.line_with("page and metrics on http://");
     let page = line.split("http://").nth(1).unwrap().trim_end_matches('/');
-    let parts = ["is not a Lockspan server: this is HTTP", "by default port 7420"];
+    let parts = ["is not a Lockspan server: it speaks HTTP", "by default port 7420"];
     all_say(&format!("lockspan://{page}"), &[], 69, &parts);
-    let part = format!("{plain} does not speak TLS; use lockspan://{plain}");
+    let part = format!("{plain} does not use TLS; use lockspan://{plain}");
     all_say(&format!("lockspans://{plain}"), &[], 69, &[&part]);
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     all_say(
         &format!("lockspan://{nobody}"),
         &[],
         69,
-        &["no lock server answers", "is it running?"],
+        &["no Lockspan server answers", "is it running?"],
     );
 }
 
@@ -208,14 +208,18 @@ fn what_is_wrong_with_certificates_is_told_with_the_way_out() {
         &url,
         &other,
         69,
-        &["no authority that is trusted here", "?ca=FILE", "LOCKSPAN_CA=FILE"],
+        &["is not signed by a trusted authority", "?ca=FILE", "LOCKSPAN_CA=FILE"],
     );
     let ours = [("LOCKSPAN_CA", made.pem("ca"))];
     let plain = format!("lockspan://{at}");
-    all_say(&plain, &ours, 69, &["TLS is spoken here", "use lockspans://"]);
+    all_say(&plain, &ours, 69, &["this port requires TLS", "use lockspans://"]);
+    let (authority, its_key) = (path(made.pem("ca")), path(made.key("ca")));
+    let (_server, at) = serve(&["--tls-cert", &authority, "--tls-key", &its_key]);
+    let parts = ["is one of a certificate authority", "basicConstraints=CA:FALSE"];
+    all_say(&format!("lockspans://{at}"), &ours, 69, &parts);
     let (_server, at) = serve(&[&tls[..], &["--tls-client-ca", &path(made.pem("ca"))]].concat());
     let url = format!("lockspans://{at}");
-    let parts = ["wants a certificate of the client", "?cert=FILE&key=FILE", "LOCKSPAN_CERT=FILE"];
+    let parts = ["requires a client certificate", "?cert=FILE&key=FILE", "LOCKSPAN_CERT=FILE"];
     all_say(&url, &ours, 69, &parts);
 }
 
@@ -224,10 +228,10 @@ fn a_login_that_fails_says_so_and_how_to_give_one() {
     let dir = tempfile::tempdir().unwrap();
     let file = users(&dir, "write = [\"a\"]");
     let (_server, at) = serve(&["--users", &file]);
-    let parts = ["lets in only users with a password", "USER:PASSWORD@", "LOCKSPAN_USER"];
+    let parts = ["requires a user and a password", "USER:PASSWORD@", "LOCKSPAN_USER"];
     all_say(&format!("lockspan://{at}"), &[], 77, &parts);
     let wrong = format!("lockspan://ann:hunter2@{at}");
-    all_say(&wrong, &[], 77, &["the user or the password is wrong at ", "LOCKSPAN_PASSWORD_FILE"]);
+    all_say(&wrong, &[], 77, &["wrong user or password at ", "LOCKSPAN_PASSWORD_FILE"]);
     // A right that is missing is another matter than a service that is.
     let run = |record: &str| {
         let url = format!("lockspan://ann:right@{at}");
@@ -271,7 +275,7 @@ fn an_empty_list_of_locks_says_why() {
     assert_eq!(locks(&[]), "");
     assert_eq!(locks(&["x:*"]), "lockspan: nothing matches \"x:*\"; 1 record is locked\n");
     let text = locks(&["order", "--json"]);
-    assert!(text.contains("A pattern is for the whole name: try 'order*'"), "{text}");
+    assert!(text.contains("A pattern must match the whole name: try 'order*'"), "{text}");
 }
 
 #[test]
@@ -287,6 +291,6 @@ fn a_user_who_may_inspect_nothing_is_told() {
     let mut holder = Process::start(&mut run);
     holder.line_with("held");
     let text = locks();
-    assert!(text.contains("1 record is locked, and this user may see none of them"), "{text}");
-    assert!(text.contains("the right to inspect is missing"), "{text}");
+    assert!(text.contains("1 record is locked, but this user may see none of them"), "{text}");
+    assert!(text.contains("the inspect right is missing"), "{text}");
 }

@@ -106,7 +106,7 @@ fn service_f109_settings_that_everybody_may_change_are_refused() {
     let mut refused = serve();
     assert_eq!(refused.code(), 78);
     let text = refused.rest().join("\n");
-    assert!(text.contains("everybody may change") && text.contains("chmod o-w"), "{text}");
+    assert!(text.contains("every user may write to") && text.contains("chmod o-w"), "{text}");
     fs::set_permissions(&config, fs::Permissions::from_mode(0o644)).unwrap();
     serve().line_with("listening on");
 }

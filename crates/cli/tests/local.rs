@@ -52,7 +52,8 @@ fn local_l1_every_environment_of_a_user_meets_one_service() {
         let mut login = home.run(&["--wait", "0", "cron:1"], "true");
         let (code, text) = code_of(login.env(name, elsewhere.path()));
         assert_eq!(code, 75, "{name}: {text}");
-        assert!(text.contains("cron:1 is locked at local: ("), "the service is named: {text}");
+        assert!(text.contains("cron:1 is held by sh@"), "the holder is named: {text}");
+        assert!(text.contains(", at local: ("), "the service is named: {text}");
     }
     fs::write(&over, "").unwrap();
     assert_eq!(holder.code(), 0);
@@ -76,7 +77,8 @@ fn local_l2_a_living_service_at_an_older_place_is_refused() {
     let process = older.pid().as_raw_pid();
     assert!(
         text.contains(&format!(
-            "an older lockspan is still this user's service: process {process}"
+            "an older version of lockspan is still running as this user's service: process \
+             {process}"
         )),
         "{text}"
     );
@@ -325,7 +327,7 @@ fn local_l6_a_service_that_cannot_start_says_why() {
     std::os::unix::fs::symlink(&elsewhere, state.join("lockspan")).unwrap();
     let (code, text) = code_of(&mut home.run(&["link:1"], "true"));
     assert_eq!(code, 69, "{text}");
-    assert!(text.contains("has to be a directory (no symbolic link)"), "{text}");
+    assert!(text.contains("must be a directory (not a symbolic link)"), "{text}");
     fs::remove_file(state.join("lockspan")).unwrap();
     assert_eq!(token(&home, "link:1").signum(), 1);
     home.end(Signal::TERM);
@@ -333,7 +335,7 @@ fn local_l6_a_service_that_cannot_start_says_why() {
     fs::write(home.folder().join("data"), "not a directory").unwrap();
     let (code, text) = code_of(&mut home.run(&["file:1"], "true"));
     assert_eq!(code, 69, "{text}");
-    assert!(text.contains("does not start") && text.contains("service.log"), "{text}");
+    assert!(text.contains("failed to start") && text.contains("service.log"), "{text}");
 }
 
 /// `lockspan serve` is what commands without a URL find, and they say so.
@@ -401,7 +403,7 @@ fn run_l16_a_nested_run_of_the_same_record_is_refused_at_once() {
     };
     let (text, why) = outer(&["nest:1"], &inner("nest:1 -- echo never"));
     assert_eq!(text, "code 79", "{why}");
-    assert!(why.contains("already runs under nest:1 for writing"), "{why}");
+    assert!(why.contains("already runs under a lock on nest:1 for writing"), "{why}");
     // Through another record, and by the other name of the service.
     let socket = home.folder().join("lock.sock");
     let deep = inner(&format!("--url unix:{} nest:1 -- echo never", socket.display()));

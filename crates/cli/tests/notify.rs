@@ -59,7 +59,7 @@ fn a_manager_that_is_not_there_is_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let absent = dir.path().join("absent.sock");
     let mut server = start(dir.path(), absent.to_str().unwrap());
-    server.line_with("can't tell the service manager READY=1");
+    server.line_with("can't send READY=1 to the service manager");
     server.signal(Signal::TERM);
     assert_eq!(server.code(), 0);
 }
@@ -68,7 +68,7 @@ fn a_manager_that_is_not_there_is_a_warning() {
 fn a_name_that_makes_no_sense_is_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let mut server = start(dir.path(), "notify.sock");
-    server.line_with("NOTIFY_SOCKET=notify.sock: is neither a path");
+    server.line_with("NOTIFY_SOCKET=notify.sock: is neither an absolute path");
     server.line_with("listening on");
     server.signal(Signal::TERM);
     assert_eq!(server.code(), 0);

@@ -125,7 +125,7 @@ fn listening_beyond_this_machine_needs_both_or_the_word() {
         command
     };
     for (more, part) in [
-        (vec![], "there is neither TLS nor any user: name tls-cert, tls-key and a file"),
+        (vec![], "there is neither TLS nor any user: set tls-cert, tls-key and users"),
         (tls.to_vec(), "there are no users"),
         (users.to_vec(), "there is no TLS"),
         (tls[..2].to_vec(), "tls-cert needs tls-key"),
@@ -140,7 +140,8 @@ fn listening_beyond_this_machine_needs_both_or_the_word() {
         assert!(said.contains(part), "{more:?}: {said}");
     }
     let mut insecure = Process::start_with_log(&mut serve(&["--insecure"]));
-    insecure.line_with("INSECURE: 0.0.0.0:0 can be reached from other machines; whoever reaches");
+    insecure
+        .line_with("INSECURE: 0.0.0.0:0 can be reached from other machines; anyone who reaches");
     insecure.line_with("listening on");
     let both = [&tls[..], &users[..]].concat();
     let mut secure = Process::start_with_log(&mut serve(&both));
@@ -282,7 +283,7 @@ fn what_operators_do_is_in_the_log_and_their_secrets_are_not() {
     for words in [
         &["audit: a login on the page was refused"][..],
         &["audit: logged in on the page", "user=operator"],
-        &["audit: session is renewed no more", "user=operator", &format!("session={session}")],
+        &["audit: session ended by operator", "user=operator", &format!("session={session}")],
         &["audit: logged out of the page", "user=operator"],
     ] {
         let is_it = |line: &String| words.iter().all(|word| line.contains(word));
@@ -301,12 +302,18 @@ fn passwd_says_what_it_can_not_take() {
     let mut command = lockspan();
     let empty = command.arg("passwd").stdin(Stdio::null()).output().unwrap();
     assert_eq!(empty.status.code(), Some(64));
-    assert!(String::from_utf8_lossy(&empty.stderr).contains("from 1 to 1024 bytes"), "{empty:?}");
+    assert!(
+        String::from_utf8_lossy(&empty.stderr).contains("must have 1 to 1024 bytes"),
+        "{empty:?}"
+    );
     let mut command = lockspan();
     command.args(["passwd", "a b"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
     let refused = child.wait_with_output().unwrap();
     assert_eq!(refused.status.code(), Some(64));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("no name of a user"), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("not a valid user name"),
+        "{refused:?}"
+    );
 }

@@ -165,19 +165,20 @@ fn service_f45_what_can_not_be_read_is_told_and_ends_with_78() {
         for bytes in [&[][..], b"something else", &whole[..40], &[0; 100_000], &no_heads, &garbage]
         {
             fs::write(data(dir.path()), bytes).unwrap();
-            let texts = ["lockspan.data: it is", "Wait until every lease is over", "Don't restore"];
+            let texts =
+                ["lockspan.data: it is", "Wait until every lease has expired", "Don't restore"];
             refuses(&mut serve(dir.path(), at), &texts);
             assert_eq!(fs::read(data(dir.path())).unwrap(), bytes, "it is left as it is");
         }
         fs::remove_file(data(dir.path())).unwrap();
-        refuses(&mut serve(dir.path(), at), &["lockspan.data: it is gone", "tokens"]);
+        refuses(&mut serve(dir.path(), at), &["lockspan.data: it is missing", "tokens"]);
         fs::create_dir(data(dir.path())).unwrap();
         refuses(&mut serve(dir.path(), at), &["can't use", "lockspan.data"]);
         fs::remove_dir(data(dir.path())).unwrap();
         fs::write(data(dir.path()), &whole).unwrap();
         let old = dir.path().join("data/lockspan.redb");
         fs::write(&old, "something").unwrap();
-        refuses(&mut serve(dir.path(), at), &["lockspan.redb is of an earlier", "tokens"]);
+        refuses(&mut serve(dir.path(), at), &["lockspan.redb was written by an earlier", "tokens"]);
         fs::remove_file(old).unwrap();
     }
     let mut nowhere = lockspan();

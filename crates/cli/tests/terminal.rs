@@ -16,6 +16,7 @@ use std::time::Instant;
 
 use common::{PATIENCE, Process, Service};
 use lockspan_tls::testing::Certificates;
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// Our end of a terminal, and everything that was shown on it.
@@ -196,13 +197,101 @@ fn top_shows_what_is_held_who_waits_and_what_happened() {
     screen.watch("seen:1");
     screen.watch("alone-wanted");
     screen.watch("Waiting (1)");
-    screen.watch("Lately");
+    screen.watch("1. W ");
+    screen.watch("Recent events");
+    screen.watch("W sleep@");
     screen.press("2");
-    screen.watch("Sessions: 2 of all");
+    screen.watch("Sessions: 2, sorted");
     screen.press("3");
-    screen.watch("└─ seen:1: session");
+    screen.watch("└─ seen:1: true@");
+    // Letters of a filter are letters, in this view too.
+    screen.press("/nothing-q");
+    screen.watch("Nothing matches the filter.");
+    screen.press("\x15seen");
+    screen.watch("Who waits for whom: 1 records matching seen");
+    screen.press("\r");
+    screen.watch("q quit");
     screen.press("q");
     screen.see("code-0");
+}
+
+#[test]
+fn top_connects_again_when_the_server_is_restarted() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("lock.sock");
+    let serve = || {
+        let mut command = common::lockspan();
+        command.args(["serve", "--listen", &format!("unix:{}", socket.display()), "--data-dir"]);
+        let mut server = Process::start_with_log(command.arg(dir.path().join("data")));
+        server.line_with("listening on");
+        server
+    };
+    let mut server = serve();
+    let lockspan = env!("CARGO_BIN_EXE_lockspan");
+    let script = format!(
+        "export TERM=xterm LOCKSPAN_URL=unix://{}; stty rows 24 cols 80
+         exec setsid {lockspan} run kept:1 -- sleep 1000 < /dev/null > /dev/null 2>&1 & run=$!
+         until {lockspan} locks | grep -q kept:1; do sleep 0.05; done
+         {lockspan} top --every 200ms; echo code-$?; kill $run; wait",
+        socket.display()
+    );
+    let mut screen = Screen::run(Command::new("setsid"), &script);
+    screen.watch("per second:");
+    screen.watch("kept:1");
+    server.signal(Signal::KILL);
+    server.end();
+    screen.watch("[reconnecting: what is shown is ");
+    screen.watch("no Lockspan server answers ");
+    screen.watch("kept:1");
+    let _server = serve();
+    screen.watch("per second:");
+    screen.watch("kept:1");
+    assert!(!drawn(&screen.text).contains("reconnecting"), "{}", drawn(&screen.text));
+    screen.press("q");
+    screen.see("code-0");
+}
+
+#[test]
+fn locks_fit_the_terminal() {
+    let service = Service::start();
+    let (lockspan, url) = (env!("CARGO_BIN_EXE_lockspan"), service.url());
+    let name = format!("long:{}", "x".repeat(200));
+    let script = format!(
+        "stty rows 24 cols 80
+         exec setsid $L --note '{}' {name} -- sleep 1000 < /dev/null > /dev/null 2>&1 & run=$!
+         until {lockspan} locks --url {url} | grep -q {name}; do sleep 0.05; done
+         {lockspan} locks --url {url}; {lockspan} sessions --url {url}; {lockspan} waits --url {url}
+         kill $run; wait; echo all-done",
+        "n".repeat(200)
+    );
+    let mut screen = Screen::start(&service, &script);
+    screen.see("RECORD ");
+    screen.see("long:");
+    screen.see("x…x");
+    screen.see("nn…\r\n");
+    screen.see("SESSION ");
+    screen.see("sleep@");
+    let start = screen.text.clone();
+    screen.see("all-done");
+    assert!(!start.contains(&"x".repeat(70)), "{start}");
+}
+
+#[test]
+fn a_run_tells_at_a_terminal_whom_it_waits_for() {
+    let service = Service::start();
+    let held = &mut service.run(&["--note", "nightly import", "a:1"], "echo held; sleep 1000");
+    let mut held = Process::start(held);
+    held.line_with("held");
+    let mut screen = Screen::start(&service, "$L a:1 -- echo never");
+    screen.see(&format!("lockspan: waiting for a:1 at {}, held by sh@", service.url()));
+    screen.see(&format!("[{}] for ", held.pid().as_raw_pid()));
+    screen.see(" (nightly import)\r\n");
+    screen.press("\x03");
+    screen.see("before a:1 was granted");
+    // Not if it is asked to be quiet.
+    let mut screen = Screen::start(&service, "$L -q --wait 1300ms a:1 -- echo never");
+    screen.see("a:1 is held by sh@");
+    screen.see("not granted within 1300ms");
 }
 
 #[test]
@@ -236,10 +325,10 @@ fn top_logs_in_where_there_are_users_and_tls() {
     );
     let mut screen = Screen::run(Command::new("setsid"), &script);
     // Only what the user may see, and their own sessions.
-    screen.watch("Records: 1 of all");
+    screen.watch("Records: 1, sorted");
     screen.watch("seen:1");
     screen.press("2");
-    screen.watch("Sessions: 2 of all");
+    screen.watch("Sessions: 2, sorted");
     screen.watch("ann");
     screen.press("q");
     screen.see("code-0");
@@ -319,7 +408,7 @@ fn service_f44_a_run_that_waits_for_a_recovery_says_so_on_a_terminal() {
     let mut serve = common::lockspan();
     serve.args(["serve", "--data-dir", "none", "--listen", &format!("unix:{}", at.display())]);
     let mut server = Process::start_with_log(&mut serve);
-    server.line_with("recovering: waiting for sessions of an earlier run");
+    server.line_with("recovering: waiting for unknown sessions of an earlier run");
     server.line_with("listening on");
     let run = format!(
         "{} run --url unix://{} x:1 -- echo never",
@@ -340,8 +429,8 @@ fn top_says_what_is_wrong_as_the_other_commands_do() {
          {binary} top --url http://x; echo code-$?"
     );
     let mut screen = Screen::run(Command::new("setsid"), &script);
-    screen.see("lockspan top asks a Lockspan server what is locked");
+    screen.see("lockspan top needs a Lockspan server");
     screen.see("code-64");
-    screen.see("the scheme is unknown. Use one of: ");
+    screen.see("unknown scheme. Use one of: ");
     screen.see("code-64");
 }

@@ -166,10 +166,10 @@ fn service_f91_local_users_do_not_share_what_their_guesses_cost() {
     const NOTHING: &str = "lockspan: nothing is locked\n";
     let said = |child: Child| String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
     for _ in 0..4 {
-        assert!(said(log_in(ANN, "guess")).contains("password is wrong"));
+        assert!(said(log_in(ANN, "guess")).contains("wrong user or password"));
     }
     let fifth = log_in(ANN, "guess");
-    assert!(said(log_in(BOB, "guess")).contains("password is wrong"), "he hears it at once");
+    assert!(said(log_in(BOB, "guess")).contains("wrong user or password"), "he hears it at once");
     assert_eq!(said(log_in(BOB, "right")), NOTHING);
     assert!(said(fifth).contains("LIMIT"), "she has used up what is free");
     assert_eq!(said(log_in(ANN, "right")), NOTHING, "and gets in all the same");
@@ -211,7 +211,8 @@ fn local_l9_without_a_home_of_ones_own_there_is_no_local() {
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(69), "{text}");
-        assert!(text.contains("so local: has no place; let root make a place"), "{text}");
+        assert!(text.contains("local: has no directory, because"), "{text}");
+        assert!(text.contains("as root, create one (install -d"), "{text}");
     }
 }
 
@@ -276,8 +277,8 @@ fn service_f106_a_lock_of_another_user_is_told_with_its_process() {
     assert_eq!(code, Some(78), "{text}");
     let pid = bob.pid().as_raw_pid();
     let said = format!("process {pid} of user {BOB} has locked {}", lock.display());
-    assert!(text.contains(&said) && text.contains("End that process"), "{text}");
-    assert!(!text.contains("directory of its own"), "{text}");
+    assert!(text.contains(&said) && text.contains("Stop that process"), "{text}");
+    assert!(!text.contains("choose another directory"), "{text}");
     assert_eq!((mode(&data), mode(&lock)), (0o700, 0o600));
     drop(bob);
     assert_ne!(output(&mut as_bob("exec flock --shared LOCK true")).0, Some(0), "not again");
@@ -290,8 +291,8 @@ fn service_f106_a_lock_of_another_user_is_told_with_its_process() {
     bob.line_with("locked");
     let (code, text) = output(&mut serve());
     assert_eq!(code, Some(78), "{text}");
-    assert!(text.contains("which has ended has locked"), "{text}");
-    assert!(text.contains("fuser -v") && !text.contains("directory of its own"), "{text}");
+    assert!(text.contains("(now ended) has locked"), "{text}");
+    assert!(text.contains("fuser -v") && !text.contains("choose another directory"), "{text}");
     // Root can look at it.
     let (code, text) = output(lockspan().args(["serve", "--data-dir"]).arg(&data).args(LISTEN));
     assert_eq!(code, Some(78), "{text}");
@@ -353,7 +354,7 @@ fn service_f109_a_file_of_users_of_another_user_is_refused() {
     assert!(text.contains(&format!("users.toml: it belongs to user {BOB}")), "{text}");
     give("0", &users, 0o644);
     let mut server = Process::start_with_log(&mut serve);
-    server.line_with("everybody on this machine may read");
+    server.line_with("every user of this machine may read");
     server.line_with("listening on");
     drop(server);
     // One of root will do for everybody.
@@ -393,7 +394,7 @@ fn service_f110_a_password_is_not_sent_where_localhost_is_elsewhere() {
     let output = unshare.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let why = String::from_utf8(output.stderr).unwrap();
-    let refused = "the password is not sent to localhost:7420: that is 10.99.0.1 here";
+    let refused = "the password is not sent to localhost:7420: its address is 10.99.0.1";
     assert_eq!(text.matches(refused).count(), 2, "run and locks, without the word: {text}{why}");
     assert_eq!(text.matches("granted").count(), 1, "{text}{why}");
 }
@@ -467,11 +468,11 @@ fn service_f112_a_setuid_program_believes_no_variable() {
     };
     let (code, text) = with_entry(&["run", "a:1", "--", "true"]);
     assert_eq!(code, Some(69), "{text}");
-    assert!(text.contains("this program does not start it: it is setuid"), "{text}");
+    assert!(text.contains("this program does not start it: the program is setuid"), "{text}");
     let url = "lockspans://localhost:1";
     let (code, text) = with_entry(&["run", "--url", url, "a:1", "--", "true"]);
     assert_ne!(code, Some(0), "{text}");
-    assert!(text.contains("does not believe SSL_CERT_FILE"), "{text}");
+    assert!(text.contains("does not trust SSL_CERT_FILE"), "{text}");
     assert!(!proof.exists(), "run as user {}", fs::read_to_string(&proof).unwrap_or_default());
     // Bob can use his own variables for himself.
     let mut run = of(BOB, None, &binary);

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
 
-use lockspan_protocol::{Mode, Tick, Token};
+use lockspan_protocol::{Annotation, BadAnnotation, Mode, Tick, Token};
 use lockspan_thread::gate::{Pass, Reader, Use};
 use tokio::task::coop;
 
@@ -104,6 +104,7 @@ impl Record {
         &self,
         mode: Mode,
         upgrade: Option<Reader>,
+        note: Option<Annotation>,
         waker: &Waker,
     ) -> Result<Place, LockError> {
         if self.node().is_closed() {
@@ -115,7 +116,8 @@ impl Record {
             return self.node().with_line(&self.entry, |line, look, wakes| {
                 self.entry.touch(look.now);
                 line.may_wait(look.gate, upgrade)?;
-                let place = line.wait(Waiter { mode, owner, since: look.now, waker, upgrade });
+                let since = look.now;
+                let place = line.wait(Waiter { mode, owner, since, waker, upgrade, note });
                 if look.caching {
                     line.serve(look, wakes);
                 }
@@ -127,7 +129,7 @@ impl Record {
         }
         let since = clock::now();
         self.entry.touch(since);
-        let waiter = Waiter { mode, owner: Some(owner), since, waker, upgrade };
+        let waiter = Waiter { mode, owner: Some(owner), since, waker, upgrade, note };
         let mut gone = None;
         self.node().with_core(|node, core, wakes| {
             let look = node.look(&self.entry, core.now);
@@ -189,7 +191,7 @@ impl Record {
     #[cold]
     fn wait(
         &self,
-        mode: Mode,
+        (mode, note): (Mode, Option<&Annotation>),
         place: &mut Option<InLine>,
         has_swept: &mut bool,
         context: &mut Context<'_>,
@@ -206,7 +208,8 @@ impl Record {
                 Some(there) => self.ask(there.place, context.waker()),
                 None => {
                     let wait = wait.take().or_else(|| self.begin_wait());
-                    let there = match self.get_in_line(mode, None, context.waker()) {
+                    let note = note.or(self.note.as_ref()).cloned();
+                    let there = match self.get_in_line(mode, None, note, context.waker()) {
                         Ok(there) => place.insert(InLine { place: there, wait }).place,
                         Err(why) => return Poll::Ready(Err(why)),
                     };
@@ -269,7 +272,8 @@ impl Record {
     }
 }
 
-/// Waits for a record. Nothing happens before it is polled.
+/// The future of [`Record::read`], [`Record::write`] and their `_owned` forms. It does nothing
+/// before it is polled. Dropping it leaves the queue.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
@@ -277,13 +281,49 @@ pub struct Acquire<K: Kind, R: Borrow<Record> + Unpin> {
     place: Option<InLine>,
     /// It has made room for itself.
     has_swept: bool,
+    /// What it wants the record for.
+    note: Option<Annotation>,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     #[inline]
     pub(crate) fn new(record: R) -> Self {
-        Self { record: Some(record), place: None, has_swept: false, kind: PhantomData }
+        Self { record: Some(record), place: None, has_swept: false, note: None, kind: PhantomData }
+    }
+
+    /// Says for people what the record is wanted for: other clients see it where they see who holds
+    /// the record or waits for it. At most 256 bytes without control characters; otherwise the
+    /// acquire fails with [`LockError::BadNote`].
+    ///
+    /// The note travels with the message to the server. An acquire that needs no message, because
+    /// this node has the record cached, is not told to anybody, and costs nothing more: then the
+    /// note of the acquire that brought the record here is shown. [`Record::with_note`] has the
+    /// same for all forms of acquiring.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let locks = lockspan_client::connect("memory:").await?;
+    /// let invoice = locks.record("invoice", 42)?;
+    /// let held = invoice.write().note("nightly import").await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn note(mut self, note: impl AsRef<str>) -> Noted<K, R> {
+        let checked = Annotation::new(note.as_ref());
+        self.note = checked.as_ref().ok().cloned();
+        Noted { acquire: self, refused: checked.err() }
+    }
+
+    /// How many acquires are in line before this one: those of this process, and those of others
+    /// as the server last said. `None` before the first poll and when it does not wait.
+    #[must_use]
+    pub fn place(&self) -> Option<u32> {
+        self.record.as_ref()?.borrow().ahead(self.place.as_ref()?.place)
+    }
+
+    /// Where it stands in this node's line, if it does.
+    pub(crate) fn in_line(&self) -> Option<Place> {
+        self.place.as_ref().map(|there| there.place)
     }
 }
 
@@ -310,8 +350,8 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
                 (pass, token)
             }
             None => {
-                let Self { place, has_swept, .. } = this;
-                match ready!(record.wait(K::MODE, place, has_swept, context)) {
+                let Self { place, has_swept, note, .. } = this;
+                match ready!(record.wait((K::MODE, note.as_ref()), place, has_swept, context)) {
                     Ok(entered) => entered,
                     Err(why) => {
                         this.record = None;
@@ -322,6 +362,34 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
         };
         let held = this.record.take().expect("it was there a moment ago");
         Poll::Ready(Ok(Guard::new(held, pass, token)))
+    }
+}
+
+/// An [`Acquire`] with a note that says what the record is wanted for.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Noted<K: Kind, R: Borrow<Record> + Unpin> {
+    acquire: Acquire<K, R>,
+    /// What is wrong with the note.
+    refused: Option<BadAnnotation>,
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Noted<K, R> {
+    /// As [`Acquire::place`].
+    #[must_use]
+    pub fn place(&self) -> Option<u32> {
+        self.acquire.place()
+    }
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Future for Noted<K, R> {
+    type Output = Result<Guard<K, R>, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.refused {
+            Some(why) => Poll::Ready(Err(LockError::BadNote(why))),
+            None => Pin::new(&mut self.acquire).poll(context),
+        }
     }
 }
 

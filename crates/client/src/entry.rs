@@ -2,14 +2,14 @@
 
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use hashbrown::HashTable;
 use lockspan_protocol::{Mode, Record as Name, Tick, Token};
 use lockspan_thread::gate::{Gate, Pass, Use};
 
 use crate::line::Line;
-use crate::meter::Tally;
+use crate::meter::Metered;
 
 /// The maps between which names are spread, so that threads that look for different records seldom
 /// meet.
@@ -53,10 +53,8 @@ pub(crate) struct Entry {
     token: AtomicI64,
     /// When it was last used, for those who look for idle records.
     used: AtomicU64,
-    /// Where it is counted, if it ever was.
-    tally: OnceLock<&'static Tally>,
-    /// Since when the node has it; 0 if it has not, or nobody counts. Changed with the core held.
-    held_since: AtomicU64,
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nothing is counted"))]
+    pub(crate) metered: Metered,
     pub(crate) downgraded: Downgraded,
     pub(crate) line: Mutex<Line>,
 }
@@ -68,8 +66,7 @@ impl Entry {
             gate: Gate::new(),
             token: AtomicI64::new(0),
             used: AtomicU64::new(0),
-            tally: OnceLock::new(),
-            held_since: AtomicU64::new(0),
+            metered: Metered::default(),
             downgraded: Downgraded::default(),
             line: Mutex::default(),
         }
@@ -101,26 +98,6 @@ impl Entry {
     #[inline]
     pub(crate) fn used(&self) -> Tick {
         Tick(self.used.load(Ordering::Relaxed))
-    }
-
-    /// Where it is counted.
-    #[inline]
-    pub(crate) fn tally(&self) -> &'static Tally {
-        self.tally.get_or_init(|| Tally::of(self.name.datatype()))
-    }
-
-    /// The node has it from now on, unless it had it before.
-    pub(crate) fn hold_begins(&self, now: Tick) {
-        if self.held_since.load(Ordering::Relaxed) == 0 {
-            self.held_since.store(now.0, Ordering::Relaxed);
-        }
-    }
-
-    /// The node has it no more; since when it had, if it is known.
-    pub(crate) fn hold_ends(&self) -> Option<Tick> {
-        let since = self.held_since.load(Ordering::Relaxed);
-        self.held_since.store(0, Ordering::Relaxed);
-        (since != 0).then_some(Tick(since))
     }
 
     /// Goes in without asking, if the record is open for it.
@@ -157,6 +134,7 @@ impl Entries {
     }
 
     /// The entry of this name, if there is one.
+    #[cfg(feature = "metrics")]
     pub(crate) fn find(&self, name: &Name) -> Option<Arc<Entry>> {
         let hash = self.hash_of(name);
         let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);

@@ -1,111 +1,123 @@
-//! What can go wrong, in words for the person who has to do something about it.
+//! Errors, with messages that tell a person what to do.
 
 use std::fmt;
 use std::io;
 
 use lockspan_protocol::cache::WantRefusal;
-use lockspan_protocol::{AcquireRefusal, Owner, SessionRefusal};
+use lockspan_protocol::{AcquireRefusal, BadAnnotation, Owner, SessionRefusal};
 
 pub use lockspan_tls::TlsTrouble;
 
+use crate::timeout::TimedOut;
 use crate::url::shown_url;
 
 /// What a child is told that uses its parent's connection.
 const FORKED: &str =
     "this connection belongs to the parent process; call connect again in the child";
 
-/// Why a record was not acquired, or is not held any more.
+/// Why a record was not acquired, or is no longer held.
+///
+/// [`is_retryable`](Self::is_retryable) says whether the same call may succeed later;
+/// [`may_still_hold`](Self::may_still_hold) whether others may have to wait for the lease of this
+/// process although the call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// It was not granted in the time allowed.
-    Timeout,
-    /// Granting it could never happen: these owners wait for each other in a circle.
+    /// The record was not granted in the time allowed. Says who holds it, and how many are before.
+    Timeout(Box<TimedOut>),
+    /// A deadlock: these [owners](crate::Locks::as_owner) wait for each other in a cycle.
     Deadlock {
         /// Each waits for the next, the last for the first.
         cycle: Vec<Owner>,
     },
-    /// Somebody else already waits to upgrade the same record. The read is kept: release it, then
-    /// acquire for writing.
+    /// Another reader already waits to upgrade the same record. Release the read guard, which the
+    /// [`UpgradeError`](crate::UpgradeError) contains, then acquire the record for writing.
     UpgradeConflict,
-    /// The lease ended while the record was held: what was held is lost.
+    /// The lease expired while the record was held.
     Lost,
     /// The server refused the acquire.
     Refused(Box<AcquireRefusal>),
     /// The server refused the session.
     NoSession(Box<SessionRefusal>),
-    /// What keeps the locks is not a lock server of ours, and is in trouble.
+    /// The store behind the locks, such as a Redis, failed.
     Trouble(Box<Trouble>),
-    /// This node has as many records as it may.
+    /// This process has as many records as it may have.
     TooManyRecords(Box<WantRefusal>),
+    /// The text of [`Acquire::note`](crate::Acquire::note) can't be a note.
+    BadNote(BadAnnotation),
     /// The connection was closed by [`Locks::close`](crate::Locks::close).
     Closed,
-    /// This process is a child, by `fork`, of the one that connected: the connection and all that
-    /// is held by it are the parent's. [Connect](crate::connect#after-a-fork) again in the child.
+    /// This process was forked from the one that connected. The connection and its locks belong to
+    /// the parent: [connect again](crate::connect#after-a-fork) in the child.
     Forked,
 }
 
 impl LockError {
-    /// Whether trying again may succeed although neither the program nor its configuration changes.
+    /// Whether a later attempt may succeed without a change of the program or its configuration.
     ///
-    /// | error | | before the next attempt |
+    /// | error | retryable | before the next attempt |
     /// |---|---|---|
-    /// | `Timeout` | yes | |
+    /// | `Timeout` | yes | nothing |
     /// | `Deadlock` | yes | release what this owner holds, so that the others can go on |
-    /// | `UpgradeConflict` | yes | release the read, then acquire for writing |
-    /// | `Lost` | yes | what was read or written under the guard may have changed: begin anew |
+    /// | `UpgradeConflict` | yes | release the read guard, then acquire for writing |
+    /// | `Lost` | yes | read the data again: others may have changed it |
     #[doc = concat!(
-        " | `Refused` | mostly | a limit was reached: release something, or let others ",
-        "do so. Not if the user lacks the right or the acquire names too many owners |",
+        " | `Refused` | mostly | wait until records are released: a limit was reached. Not ",
+        "retryable if the user lacks the right or the acquire names too many owners |",
     )]
     #[doc = concat!(
-        " | `NoSession` | mostly | the server is full or not ready. Not if it does not ",
-        "allow this lease |",
+        " | `NoSession` | mostly | wait: the server is full or not ready. Not retryable if the ",
+        "server does not allow this lease |",
     )]
-    /// | `Trouble` | mostly | [`TroubleKind::may_pass`] |
-    /// | `TooManyRecords` | yes | release some; not if the acquire names too many owners |
+    /// | `Trouble` | see [`TroubleKind::may_pass`] | wait |
+    #[doc = concat!(
+        " | `TooManyRecords` | mostly | release some records. Not retryable if the acquire names ",
+        "too many owners |",
+    )]
+    /// | `BadNote` | no | choose another note |
     /// | `Closed` | no | connect again |
     /// | `Forked` | no | connect again in the child |
     ///
-    /// Wait a little before each attempt, longer each time; a timeout has already waited.
+    /// Wait before each attempt, and longer each time. After a `Timeout` there is no need to: the
+    /// call has waited.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Timeout | Self::Deadlock { .. } | Self::UpgradeConflict | Self::Lost => true,
+            Self::Timeout(_) | Self::Deadlock { .. } | Self::UpgradeConflict | Self::Lost => true,
             Self::Refused(why) => why.is_retryable(),
             Self::NoSession(why) => why.is_retryable(),
             Self::Trouble(why) => why.kind.may_pass(),
             Self::TooManyRecords(why) => !matches!(**why, WantRefusal::TooManyOwners { .. }),
-            Self::Closed | Self::Forked => false,
+            Self::BadNote(_) | Self::Closed | Self::Forked => false,
         }
     }
 
-    /// Whether the service may count the record as held by this process although the call failed,
-    /// so that others have to wait: at most until the lease is over. It never means that the caller
+    /// Whether the server may count the record as held by this process although the call failed.
+    /// Then others have to wait, at most until the lease expires. It never means that the caller
     /// may use the record.
     ///
-    /// After an upgrade ask the guard in the [`UpgradeError`](crate::UpgradeError) instead: if it
-    /// [is valid](crate::Guard::is_valid) it still reads, whatever the error is.
+    /// After a failed upgrade ask the guard in the [`UpgradeError`](crate::UpgradeError) instead:
+    /// if it [is valid](crate::Guard::is_valid), it still reads, whatever the error is.
     ///
-    /// | error | | why |
+    /// | error | may still hold | why |
     /// |---|---|---|
     #[doc = concat!(
-        " | `Timeout` | yes | it may have been granted while the wait ended; the node ",
-        "gives it back when another wants it |",
+        " | `Timeout` | yes | the grant may have come while the wait ended. The client ",
+        "gives it back when another process wants it |",
     )]
-    /// | `Deadlock` | no | the acquire was refused; what the owner held before it still holds |
-    /// | `UpgradeConflict` | yes | the read is kept until its guard is dropped |
-    /// | `Lost` | yes | this node stops a little before the server's lease ends |
+    /// | `Deadlock` | no | the acquire was refused. What the owner held before, it still holds |
+    /// | `UpgradeConflict` | yes | the record is held for reading until the guard is dropped |
+    /// | `Lost` | yes | guards become invalid a little before the lease expires at the server |
     /// | `Refused` | no | the server has granted nothing |
     /// | `NoSession` | no | without a session nothing is held |
-    /// | `Trouble` | yes | the store may have done what was asked, and the answer was lost |
-    /// | `TooManyRecords` | no | the server was not asked |
-    /// | `Closed` | yes | the server may not have heard of the end: [`CloseUnknown`] |
-    /// | `Forked` | no | what is held is the parent's, not this process's |
+    /// | `Trouble` | yes | the store may have granted the record, and the answer was lost |
+    /// | `TooManyRecords`, `BadNote` | no | the server was not asked |
+    /// | `Closed` | yes | the server may not have received the end of the session |
+    /// | `Forked` | no | the parent holds the record, not this process |
     #[must_use]
     pub fn may_still_hold(&self) -> bool {
         match self {
-            Self::Timeout
+            Self::Timeout(_)
             | Self::UpgradeConflict
             | Self::Lost
             | Self::Trouble(_)
@@ -114,6 +126,7 @@ impl LockError {
             | Self::Refused(_)
             | Self::NoSession(_)
             | Self::TooManyRecords(_)
+            | Self::BadNote(_)
             | Self::Forked => false,
         }
     }
@@ -132,26 +145,27 @@ impl LockError {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout => f.write_str("the record was not granted in the time allowed"),
+            Self::Timeout(why) => write!(f, "timeout: {why}"),
             Self::Deadlock { cycle } => {
-                f.write_str("refused, for it would wait for ever: ")?;
+                f.write_str("deadlock: ")?;
                 for owner in cycle {
-                    write!(f, "{owner} waits for ")?;
+                    write!(f, "{owner} -> ")?;
                 }
                 match cycle.first() {
                     Some(first) => write!(f, "{first}"),
-                    None => f.write_str("itself"),
+                    None => f.write_str("the caller would wait for itself"),
                 }
             }
             Self::UpgradeConflict => f.write_str(
-                "somebody else already waits to upgrade this record: \
-                 release the read, then acquire for writing",
+                "another reader already waits to upgrade this record: release the read, then \
+                 acquire for writing",
             ),
-            Self::Lost => f.write_str("the lease ended while the record was held"),
+            Self::Lost => f.write_str("the lease expired while the record was held"),
             Self::Refused(why) => write!(f, "the server refused: {why}"),
-            Self::NoSession(why) => write!(f, "the server opens no session: {why}"),
+            Self::NoSession(why) => write!(f, "the server refused to open a session: {why}"),
             Self::Trouble(why) => why.fmt(f),
             Self::TooManyRecords(why) => write!(f, "{why}"),
+            Self::BadNote(why) => write!(f, "the note can't be used: {why}"),
             Self::Closed => f.write_str("the connection to the lock service was closed"),
             Self::Forked => f.write_str(FORKED),
         }
@@ -160,32 +174,44 @@ impl fmt::Display for LockError {
 
 impl std::error::Error for LockError {}
 
-/// What is wrong with the store that keeps the locks, such as a Redis.
+/// A failure of the store that keeps the locks, such as a Redis.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Trouble {
-    /// For a program.
+    /// What kind of failure it is, for programs.
     pub kind: TroubleKind,
-    /// For a person: what is wrong, what to do, and what the store said.
+    /// What is wrong, what to do, and the message of the store, for people.
     pub said: String,
 }
 
-/// The kinds of trouble that a store can be in.
+impl Trouble {
+    /// For crates that connect to other services.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(kind: TroubleKind, said: impl Into<String>) -> Self {
+        Self { kind, said: said.into() }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+/// The kinds of [`Trouble`] that a store can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TroubleKind {
-    /// The connection is lost, or there is no answer in time.
+    /// The connection is lost, or the store did not answer in time.
     Unreachable,
-    /// Another server takes over, and is not there yet.
+    /// A fail-over is under way: another server takes over and is not ready yet.
     FailOver,
     /// The server is a replica that takes no writes.
     ReadOnly,
     /// The server has no memory left.
     OutOfMemory,
-    /// The server is busy with somebody's script, or with loading its data.
+    /// The server is busy with a script, or loads its data.
     Busy,
-    /// Our script was killed.
+    /// The server killed our script.
     Killed,
-    /// The user may not do what locks need.
+    /// The user lacks a right that the locks need.
     NoPermission,
     /// The user or the password is wrong or missing.
     NoAuthentication,
@@ -193,18 +219,18 @@ pub enum TroubleKind {
     CrossSlot,
     /// The cluster does not serve the record's slot.
     ClusterDown,
-    /// A key of the record is something else than locks need.
+    /// A key of the record has a type that the locks do not use.
     WrongType,
-    /// The server can't write to its disk, and takes no changes until it can.
+    /// The server can't write to its disk and refuses changes until it can.
     CantSave,
     /// Something else.
     Other,
 }
 
 impl TroubleKind {
-    /// Whether it may pass by itself, so that trying again for a while makes sense.
+    /// Whether the failure may pass by itself, so that a later attempt makes sense.
     ///
-    /// | yes | no: a person has to change something |
+    /// | may pass | a person has to change something |
     /// |---|---|
     #[doc = concat!(
         " | `Unreachable`, `FailOver`, `ReadOnly`, `Busy`, `ClusterDown`, `CantSave` | ",
@@ -237,62 +263,63 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Why there is no connection.
+/// Why [`connect`](crate::connect) failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL is not one of ours.
+    /// The URL does not name a lock service.
     BadUrl {
-        /// As given, without what may be a password.
+        /// The URL as given, without the password.
         url: String,
         /// What is wrong with it.
         why: &'static str,
     },
     /// An option is out of its bounds.
     BadOption {
-        /// Which, and what is allowed.
+        /// Which option, and what is allowed.
         what: String,
     },
-    /// Nobody answered there.
+    /// The server did not answer.
     Unreachable {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Something answers there that is not a Lockspan server.
+    /// What answered is not a Lockspan server.
     NotLockspan {
-        /// Where.
+        /// The address that was called.
         address: String,
-        /// What it is, and what to do.
+        /// What it seems to be, and what to do.
         found: String,
     },
     /// A TLS connection could not be made.
     Tls {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// For a program.
+        /// What kind of failure it is, for programs.
         trouble: TlsTrouble,
-        /// What the TLS library said.
+        /// The message of the TLS library.
         said: String,
     },
     /// The user or the password is wrong or missing.
     Login {
-        /// Where.
+        /// The address of the server.
         address: String,
         /// Whether a user and a password were sent.
         given: bool,
-        /// What the service said.
+        /// The message of the server.
         said: String,
     },
     /// The service refused the connection for another reason.
     Refused {
-        /// Where.
+        /// The address of the server.
         address: String,
-        /// What it said.
+        /// The message of the server.
         said: String,
     },
-    /// The service of this user could not be found or started.
+    /// Something on this machine prevents it: for example, the service of `local:` could not be
+    /// found or started.
     Local {
         /// What is wrong, and what to do.
         what: String,
@@ -314,18 +341,24 @@ const SCHEMES: [&str; 11] = [
     "rediss-cluster",
 ];
 
+/// What a Lockspan server replies to a wrong login.
+const WRONG_LOGIN: &str = "wrong user or password";
+
 /// What URLs look like.
 const FORMS: &str = "memory:  local:  unix:///PATH  lockspan://HOST:PORT  \
                      lockspans://USER:PASSWORD@HOST:PORT?ca=FILE  redis://HOST:PORT";
 
 impl ConnectError {
-    /// [`BadUrl`](Self::BadUrl), which does not tell the password.
+    /// [`BadUrl`](Self::BadUrl) without the password. For crates that connect to other services.
+    #[doc(hidden)]
     #[must_use]
     pub fn bad_url(url: &str, why: &'static str) -> Self {
         Self::BadUrl { url: shown_url(url), why }
     }
 
-    /// The process was forked while it connected, and this is the child.
+    /// The process was forked while it connected, and this is the child. For crates that connect
+    /// to other services.
+    #[doc(hidden)]
     #[must_use]
     pub fn forked() -> Self {
         Self::Local { what: FORKED.to_owned() }
@@ -353,31 +386,35 @@ impl fmt::Display for ConnectError {
                 // The system itself says no, because of the rights of the socket file.
                 match source.raw_os_error() {
                     Some(_) => f.write_str(
-                        "; its server gives the right to connect with --socket-mode and \
-                         --socket-group",
+                        "; the server sets who may connect with --socket-mode and --socket-group",
                     ),
                     None => Ok(()),
                 }
             }
             Self::Unreachable { address, source } => {
-                write!(f, "no lock server answers at {address}: {source}; is it running?")
+                write!(f, "no Lockspan server answers at {address}: {source}; is it running?")
             }
             Self::NotLockspan { address, found } => {
-                write!(f, "what listens at {address} is not a Lockspan server: {found}")
+                write!(f, "{address} is not a Lockspan server: {found}")
             }
             Self::Tls { address, trouble, said } => match trouble {
                 TlsTrouble::NotTls => {
-                    write!(f, "{address} does not speak TLS; use lockspan://{address}")
+                    write!(f, "{address} does not use TLS; use lockspan://{address}")
                 }
                 TlsTrouble::UnknownIssuer => write!(
                     f,
-                    "no authority that is trusted here has signed the certificate of {address}. \
-                     Name the file with its authority's certificate: ?ca=FILE"
+                    "the certificate of {address} is not signed by a trusted authority. Give the \
+                     file with the certificate of its authority: ?ca=FILE"
+                ),
+                TlsTrouble::AuthorityCertificate => write!(
+                    f,
+                    "the certificate of {address} is one of a certificate authority, which can't \
+                     be used by a server. Create one with basicConstraints=CA:FALSE"
                 ),
                 TlsTrouble::WrongName => write!(
                     f,
-                    "the certificate of {address} is for another name ({said}). Use a name that \
-                     the certificate has"
+                    "the certificate of {address} is for another name ({said}). Use a host name \
+                     that is in the certificate"
                 ),
                 TlsTrouble::Expired => {
                     write!(f, "the certificate of {address} has expired ({said})")
@@ -389,19 +426,21 @@ impl fmt::Display for ConnectError {
                 ),
                 TlsTrouble::NeedsCertificate => write!(
                     f,
-                    "{address} wants a certificate of the client: name it and its key, \
+                    "{address} requires a client certificate. Give it and its key: \
                      ?cert=FILE&key=FILE"
                 ),
                 TlsTrouble::RefusedCertificate => {
                     write!(f, "{address} refused the certificate of this client: {said}")
                 }
-                _ => write!(f, "no TLS connection to {address}: {said}"),
+                _ => write!(f, "the TLS connection to {address} failed: {said}"),
             },
             Self::Login { address, given: true, said } => {
-                write!(f, "the user or the password is wrong at {address} ({said})")
+                write!(f, "wrong user or password at {address}")?;
+                // A Lockspan server says just that; a Redis says more.
+                if said == WRONG_LOGIN { Ok(()) } else { write!(f, " ({said})") }
             }
             Self::Login { address, given: false, .. } => {
-                write!(f, "{address} lets in only users with a password, and none was given")?;
+                write!(f, "{address} requires a user and a password, and none was given")?;
                 // The URL of a socket file has no place for them.
                 let has_host = !address.starts_with('/');
                 let how = ": write USER:PASSWORD@ before the host of the URL";
@@ -423,18 +462,19 @@ impl std::error::Error for ConnectError {
     }
 }
 
-/// The server has not confirmed that it heard of the end: whether the records are free already is
-/// not known. They are when the lease is over.
+/// Why [`Locks::close`](crate::Locks::close) failed: the server has not confirmed the end of the
+/// session. What was held is free when the lease expires, at the latest.
 ///
-/// A child of a fork is always told so, and has ended nothing: the session is its parent's.
+/// A child of a fork always gets this error and ends nothing: the session is its parent's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CloseUnknown;
 
 impl fmt::Display for CloseUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "the server did not confirm the end of the session: \
-             what was held is free when its lease is over, perhaps before",
+            "the server did not confirm the end of the session: its locks are free when the lease \
+             expires, or earlier",
         )
     }
 }
@@ -451,7 +491,8 @@ mod tests {
     /// held. A new variant does not compile until it is here; and below, where it is tested.
     fn promised(error: &LockError) -> (bool, bool) {
         match error {
-            LockError::Timeout => (true, true),
+            LockError::Timeout(_) => (true, true),
+            LockError::BadNote(_) => (false, false),
             LockError::Deadlock { .. } => (true, false),
             LockError::UpgradeConflict => (true, true),
             LockError::Lost => (true, true),
@@ -470,8 +511,12 @@ mod tests {
     fn every_error_says_whether_to_try_again_and_whether_the_record_may_be_held() {
         let trouble = |kind| LockError::Trouble(Box::new(Trouble { kind, said: String::new() }));
         let lease = std::time::Duration::from_secs(1);
+        let record = lockspan_protocol::Record::new("a", "1").unwrap();
+        let (holders, place, waited) = (Vec::new(), None, lease);
+        let late = TimedOut { record, waited, holders, place, connected: true };
         let all = [
-            LockError::Timeout,
+            LockError::Timeout(Box::new(late)),
+            LockError::BadNote(BadAnnotation::Empty),
             LockError::Deadlock { cycle: vec![Owner(1)] },
             LockError::UpgradeConflict,
             LockError::Lost,
@@ -487,7 +532,7 @@ mod tests {
             LockError::Forked,
         ];
         let kinds: std::collections::HashSet<_> = all.iter().map(std::mem::discriminant).collect();
-        assert_eq!(kinds.len(), 10, "every variant is here");
+        assert_eq!(kinds.len(), 11, "every variant is here");
         for error in all {
             let said = (error.is_retryable(), error.may_still_hold());
             assert_eq!(said, promised(&error), "{error:?}");
@@ -502,6 +547,6 @@ mod tests {
         assert!(denied.contains("/s can't be used: Permission denied"), "{denied}");
         assert!(denied.contains("--socket-mode") && !denied.contains("running"), "{denied}");
         let gone = of(io::ErrorKind::ConnectionRefused.into());
-        assert_eq!(gone, "no lock server answers at /s: connection refused; is it running?");
+        assert_eq!(gone, "no Lockspan server answers at /s: connection refused; is it running?");
     }
 }

@@ -33,15 +33,15 @@ pub(crate) fn take(address: &Address, heard: &mut BytesMut) -> Result<Option<Val
 fn stranger(address: &Address, begin: &[u8]) -> ConnectError {
     let found = if begin.starts_with(b"HTTP/") {
         format!(
-            "this is HTTP, perhaps the page of a Lockspan server. Clients connect to the address \
-             that the server calls \"listening on\", by default port {DEFAULT_PORT}"
+            "it speaks HTTP, so it may be the web page of a Lockspan server. Clients connect to \
+             the address after \"listening on\" in the server's log, by default port {DEFAULT_PORT}"
         )
     } else if begin.starts_with(&TLS_ALERT) {
-        format!("it speaks TLS; use lockspans://{address}")
+        format!("it requires TLS; use lockspans://{address}")
     } else {
         let line = begin.split(|byte| *byte == b'\r' || *byte == b'\n').next().unwrap_or_default();
         let shown = line[..line.len().min(SHOWN)].escape_ascii();
-        format!("it answers \"{shown}\". Clients connect by default to port {DEFAULT_PORT}")
+        format!("it answers \"{shown}\". The default port of a Lockspan server is {DEFAULT_PORT}")
     };
     ConnectError::NotLockspan { address: address.to_string(), found }
 }
@@ -87,7 +87,7 @@ fn redis(address: &Address) -> ConnectError {
         Address::Tls(at) => format!("rediss://{at}"),
         Address::Unix(_) => "redis://HOST:PORT".to_owned(),
     };
-    let found = format!("this is a Redis; use {url}");
+    let found = format!("it is a Redis; use {url}");
     ConnectError::NotLockspan { address: address.to_string(), found }
 }
 
@@ -124,11 +124,11 @@ pub(crate) fn failed(address: &Address, why: io::Error) -> ConnectError {
             ConnectError::NotLockspan { address: at, found: why.to_string() }
         }
         (io::ErrorKind::UnexpectedEof, Address::Tls(_)) => {
-            let text = "it closed the connection; perhaps it does not speak TLS (lockspan://)";
+            let text = "it closed the connection; if it does not use TLS, use lockspan://";
             ConnectError::Unreachable { address: at, source: io::Error::new(why.kind(), text) }
         }
         (io::ErrorKind::UnexpectedEof, _) => {
-            let text = "it closed the connection without an answer";
+            let text = "it closed the connection without a reply";
             ConnectError::Unreachable { address: at, source: io::Error::new(why.kind(), text) }
         }
         _ => ConnectError::Unreachable { address: at, source: why },
@@ -146,12 +146,12 @@ mod tests {
     #[test]
     fn whoever_does_not_speak_resp_is_told_by_the_first_bytes() {
         for (answer, part) in [
-            (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "this is HTTP, perhaps the page"),
+            (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "it speaks HTTP, so it may be the web page"),
             (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers \"SSH-2.0-OpenSSH_9.2\""),
-            (b"\x15\x03\x01\x00\x02\x02\x46", "it speaks TLS; use lockspans://h:1"),
+            (b"\x15\x03\x01\x00\x02\x02\x46", "it requires TLS; use lockspans://h:1"),
         ] {
             let why = take(&tcp(), &mut BytesMut::from(answer)).unwrap_err().to_string();
-            assert!(why.starts_with("what listens at h:1 is not a Lockspan server: "), "{why}");
+            assert!(why.starts_with("h:1 is not a Lockspan server: "), "{why}");
             assert!(why.contains(part), "{why}");
         }
         assert!(matches!(take(&tcp(), &mut BytesMut::from(&b"%1\r\n"[..])), Ok(None)));
@@ -169,7 +169,7 @@ mod tests {
             error(ErrorCode::Err, "unknown command `HELLO`, with args beginning with: `3`, "),
         ] {
             let why = check(&tcp(), true, answer).unwrap_err().to_string();
-            assert!(why.ends_with("this is a Redis; use redis://h:1"), "{why}");
+            assert!(why.ends_with("it is a Redis; use redis://h:1"), "{why}");
         }
         let tls = check(&Address::Tls("h:1".to_owned()), false, name("redis")).unwrap_err();
         assert!(tls.to_string().ends_with("use rediss://h:1"), "{tls}");
@@ -183,7 +183,10 @@ mod tests {
         let said =
             |code, given| check(&tcp(), given, Value::error(code, "no")).unwrap_err().to_string();
         let wrong = said(ErrorCode::WrongPass, true);
-        assert_eq!(wrong, "the user or the password is wrong at h:1 (no)");
+        assert_eq!(wrong, "wrong user or password at h:1 (no)");
+        let ours = Value::error(ErrorCode::WrongPass, "wrong user or password");
+        let wrong = check(&tcp(), true, ours).unwrap_err().to_string();
+        assert_eq!(wrong, "wrong user or password at h:1", "it is said once");
         let none = said(ErrorCode::NoAuth, false);
         assert!(none.contains("none was given: write USER:PASSWORD@"), "{none}");
         let limit = said(ErrorCode::Limit, true);

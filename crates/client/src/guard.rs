@@ -1,4 +1,4 @@
-//! What a thread or task has in hand while it holds a record.
+//! Guards: a thread or task has one while it holds a record.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,19 +16,27 @@ use crate::entry::lock;
 use crate::record::Record;
 use crate::task;
 
-/// How a guard holds its record.
-pub trait Kind: fmt::Debug + Unpin + 'static {
-    /// As the protocol says it.
+/// How a [`Guard`] holds its record: [`Shared`] or [`Exclusive`]. For code that is generic over
+/// guards. Other crates cannot implement it.
+pub trait Kind: sealed::Sealed + fmt::Debug + Unpin + 'static {
+    /// The mode in the protocol.
     const MODE: Mode;
 }
 
-/// For reading, beside others.
+/// The [`Kind`] of a guard for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared;
 
-/// For writing, alone.
+/// The [`Kind`] of a guard for writing.
 #[derive(Clone, Copy, Debug)]
 pub struct Exclusive;
+
+mod sealed {
+    #[expect(unnameable_types, reason = "other crates must not implement it")]
+    pub trait Sealed {}
+    impl Sealed for super::Shared {}
+    impl Sealed for super::Exclusive {}
+}
 
 impl Kind for Shared {
     const MODE: Mode = Mode::Read;
@@ -38,22 +46,39 @@ impl Kind for Exclusive {
     const MODE: Mode = Mode::Write;
 }
 
-/// A record that is held for reading.
+/// Guard of a record held for reading. It borrows the [`Record`].
 pub type ReadGuard<'a> = Guard<Shared, &'a Record>;
-/// A record that is held for writing.
+/// Guard of a record held for writing. It borrows the [`Record`].
 pub type WriteGuard<'a> = Guard<Exclusive, &'a Record>;
-/// A record that is held for reading, with its handle.
+/// Guard of a record held for reading. It borrows nothing.
 pub type OwnedReadGuard = Guard<Shared, Record>;
-/// A record that is held for writing, with its handle.
+/// Guard of a record held for writing. It borrows nothing.
 pub type OwnedWriteGuard = Guard<Exclusive, Record>;
 
-/// A record that is held. Dropping it releases the record on this node, which keeps it cached;
-/// it never waits.
+/// A record that is held. Dropping the guard releases the record and never waits; the record stays
+/// cached in this process.
 ///
-/// The lease behind it can end while it is held: the network was cut, the process was stopped. Then
-/// others may hold the record. [`Guard::is_valid`] says whether that has happened, [`Guard::lost`]
-/// waits for it, and the store behind the record can refuse a late write by the [`Guard::token`].
-/// In a child of a fork every guard of the parent is lost at once.
+/// The lease can expire while a guard is held, because the network was cut or the process was
+/// suspended. Then other processes may acquire the record. Three ways to deal with it:
+///
+/// - [`Guard::is_valid`] tells whether the lease still stands. Ask before each step that matters.
+/// - [`Guard::lost`] waits until it does not, so that a task can stop its work.
+/// - [`Guard::token`] is a number for the data store, which can refuse a write that comes too late.
+///   This is the only way that is safe even if the process is suspended between check and write.
+///
+/// In a child of a fork every guard of the parent is invalid.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let locks = lockspan_client::connect("memory:").await?;
+/// let invoice = locks.record("invoice", 42)?;
+/// let held = invoice.write().await?;
+/// tokio::select! {
+///     () = held.lost() => println!("stop: somebody else may write now"),
+///     () = async { /* the work */ } => println!("done, with token {}", held.token()),
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 #[must_use = "the record is released as soon as its guard is dropped"]
 pub struct Guard<K: Kind, R: Borrow<Record>> {
     /// None once it has turned into another guard.
@@ -86,7 +111,8 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         self.held = Some((record, pass));
     }
 
-    /// The record that is held.
+    /// The record that this guard holds.
+    #[must_use]
     pub fn record(&self) -> &Record {
         self.held().0.borrow()
     }
@@ -109,28 +135,32 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         Guard::new(record.borrow().clone(), pass, self.token)
     }
 
-    /// The fencing token. The store behind this record should remember the highest token that the
-    /// holder of a *write* lock has shown it, and refuse a lower one. Show it with the first read
-    /// under a write lock and with every write; a fence at writes alone loses an update when a
-    /// late write comes between that read and the write. The token of a read guard must not raise
-    /// the mark.
+    /// The fencing token: a number that grows with every write grant of a record.
     ///
-    /// All guards of one node under one cached grant have the same token: it tells nodes from each
-    /// other, not the threads of one node.
+    /// The data store behind the record remembers the highest token that a *write* guard has shown
+    /// it, and refuses lower ones. Show the token with the first read under a write guard and with
+    /// every write: if the store checks writes only, a late write between that read and the next
+    /// write is lost. The token of a read guard must not raise the remembered number.
+    ///
+    /// All guards under one cached grant have the same token. The token distinguishes processes
+    /// from each other, not the threads of one process.
     #[must_use]
     pub fn token(&self) -> Token {
         self.token
     }
 
-    /// Whether the lease behind it stands, by this machine's clock now. A `false` can come a moment
-    /// early, while the lease is being extended; a `true` is never late.
+    /// Whether the lease of this guard stands now, by this machine's clock.
+    ///
+    /// `true` is never too late: no other process held the record in conflict at that moment.
+    /// `false` can come a moment early, while the lease is being extended. Sends no message.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         let record = self.record();
         record.node().stands(&record.entry, self.pass()).is_some()
     }
 
-    /// For how long the lease stands without another word from the server; nothing if it is over.
+    /// How long the lease still stands if the server is not heard from again. Zero if the guard is
+    /// not valid.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         if self.is_valid() {
@@ -140,8 +170,9 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         }
     }
 
-    /// Waits until the record is lost: its lease has ended, or the server has given it away. Any
-    /// executor may wait for it, also while the runtime of `connect` stands still.
+    /// Waits until the guard becomes invalid: its lease has expired, or the server has given the
+    /// record to another process. Works in any executor, even if the runtime of `connect` is
+    /// blocked.
     pub async fn lost(&self) {
         if !self.record().node().is_forked() {
             // The timer is the parent's, and so is the bell.
@@ -149,16 +180,17 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
         }
     }
 
-    /// [`Guard::lost`] for a thread. Not to be called in a task: it blocks.
+    /// [`Guard::lost`] that blocks the thread. Do not call it in an async task.
     ///
-    /// A thread that works under the guard asks [`Guard::is_valid`] now and then instead; this is
-    /// for a thread beside it.
+    /// It is for a thread that watches the guard. The thread that does the work calls
+    /// [`Guard::is_valid`] now and then instead.
     pub fn blocking_lost(&self) {
         block::block_on(self.lost());
     }
 
-    /// [`Guard::blocking_lost`] for at most this long: whether the record is lost.
-    #[must_use = "it returns as well when the time is over"]
+    /// [`Guard::blocking_lost`] that waits for at most `time`. Returns `true` if the guard is
+    /// invalid, `false` if the time is over.
+    #[must_use = "it also returns when the time is over"]
     pub fn blocking_lost_timeout(&self, time: Duration) -> bool {
         // A time that no clock can show is for ever.
         match Instant::now().checked_add(time) {
@@ -189,8 +221,10 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
 }
 
 impl<R: Borrow<Record>> Guard<Exclusive, R> {
-    /// Goes on reading, beside others. It keeps its token. Readers that wait come in beside it, on
-    /// this node and on others, also if a writer waits as well.
+    /// Turns this write guard into a read guard. Never waits, and nobody writes in between.
+    ///
+    /// The guard keeps its token. Waiting readers of all processes are let in, even if a writer
+    /// waits too.
     pub fn downgrade(mut self) -> Guard<Shared, R> {
         let (record, pass) = self.take_held();
         let how = pass.how();

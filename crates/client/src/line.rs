@@ -29,7 +29,7 @@ use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use lockspan_protocol::cache::Input;
-use lockspan_protocol::{LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
+use lockspan_protocol::{Annotation, LocalWait, Mode, Owner, Record as Name, Stay, Tick, Token};
 use lockspan_thread::gate::{Gate, Inside, Opening, Pass, Reader, Use};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -37,6 +37,7 @@ use tokio::sync::futures::Notified;
 use crate::entry::Downgraded;
 use crate::error::LockError;
 use crate::places::Places;
+use crate::timeout::HeldBy;
 
 /// How long newcomers may pass the first in line.
 pub(crate) const PASSING: Duration = Duration::from_micros(400);
@@ -75,6 +76,8 @@ pub(crate) struct Waiter {
     pub(crate) waker: Option<Waker>,
     /// It is this reader, and goes on reading while it waits to write.
     pub(crate) upgrade: Option<Reader>,
+    /// What it wants the record for, shown to people.
+    pub(crate) note: Option<Annotation>,
 }
 
 /// What the cache was told that is needed.
@@ -105,6 +108,8 @@ pub(crate) struct Line {
     pub(crate) reported: Option<(Vec<Owner>, Vec<LocalWait>)>,
     /// Rung when the holders are lost.
     lost: Option<Arc<Bell>>,
+    /// What the server said about who holds the record elsewhere, if it was asked.
+    pub(crate) held_by: Option<Box<HeldBy>>,
 }
 
 /// Wakes everybody who waits for the loss of what they hold. A waker itself, to be called with the
@@ -170,6 +175,19 @@ impl Line {
         let upgrader = self.upgrader.as_mut().filter(|(at, _)| *at == place);
         let upgrader = upgrader.map(|(_, waiter)| waiter);
         upgrader.or_else(|| self.writers.get_mut(place)).or_else(|| self.readers.get_mut(place))
+    }
+
+    /// How many wait here before a place, in the order of arrival; `None` if nobody waits there.
+    pub(crate) fn ahead(&self, place: Place) -> Option<u32> {
+        let line = self.readers.iter().chain(self.writers.iter()).map(|(at, _)| at);
+        let upgrader = self.upgrader.as_ref().map(|&(at, _)| at);
+        if upgrader == Some(place) {
+            return Some(0);
+        }
+        let line: Vec<_> = line.collect();
+        let before =
+            line.iter().filter(|&&at| at < place).count() + usize::from(upgrader.is_some());
+        line.contains(&place).then(|| u32::try_from(before).unwrap_or(u32::MAX))
     }
 
     /// The answer for this place, if there is one; it is the caller's now.
@@ -531,8 +549,22 @@ impl Line {
             }
             let record = name.clone();
             tell.push_back(Input::Want { record, mode, upgrade, owners });
+            if let Some(note) = self.note(look, upgrade) {
+                tell.push_back(Input::Note { record: name.clone(), note });
+            }
         }
         self.wanted = need;
+    }
+
+    /// What the waiter that is next wants the record for, if it says so.
+    fn note(&self, look: &Look<'_>, upgrade: bool) -> Option<Annotation> {
+        if upgrade {
+            return self.upgrader.as_ref()?.1.note.clone();
+        }
+        let (place, mode) = self.next(look.gate.inside())?;
+        let line = if mode == Mode::Read { &self.readers } else { &self.writers };
+        let mut waiters = line.iter().filter(|&(at, _)| at == place);
+        waiters.next()?.1.note.clone()
     }
 
     /// Who waits for whom here, between owners.

@@ -45,11 +45,24 @@ impl Drop for Handle {
     }
 }
 
-/// A connection to the lock service: this process as one of its nodes. A handle, cheap to clone.
+/// A connection to the lock service. Cheap to clone: clones share one connection.
 ///
-/// It reconnects by itself. Records that were used stay cached on this node until somebody else
-/// wants them. When the last handle, record and guard is dropped, the session ends and everything
-/// goes back. It belongs to the process that [connected](crate::connect#after-a-fork).
+/// - It reconnects by itself when the connection is lost.
+/// - Records that were acquired stay cached until another process wants them.
+/// - When the last clone, record and guard is dropped, the session ends and the server frees
+///   everything. [`Locks::close`] does so at once and waits for the confirmation.
+/// - It belongs to the process that connected: see [after a fork](crate::connect#after-a-fork).
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let locks = lockspan_client::connect("memory:").await?;
+/// let invoice = locks.record("invoice", 42)?;
+/// let held = invoice.write().await?;
+/// // … change invoice 42 …
+/// drop(held);
+/// locks.close().await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Locks {
     handle: Arc<Handle>,
@@ -61,9 +74,9 @@ impl Locks {
         Self { handle: Arc::new(handle), owner: None }
     }
 
-    /// The record with this name. The id is text, bytes or an integer, or a UUID with the feature
-    /// `uuid`: [`RecordId`]. The datatype has no colon, neither is empty, and together they have at
-    /// most 512 bytes.
+    /// The record with the name `<datatype>:<id>`. Sends no message: a record needs no creation.
+    ///
+    /// The id is text, bytes or an integer, or a UUID with the feature `uuid`: see [`RecordId`].
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -72,73 +85,113 @@ impl Locks {
     /// assert_eq!(invoice.name(), locks.record("invoice", "42")?.name());
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
-    pub fn record<As>(
-        &self,
-        datatype: impl AsRef<[u8]>,
-        id: impl RecordId<As>,
-    ) -> Result<Record, BadName> {
+    ///
+    /// # Errors
+    ///
+    /// [`BadName`]: the datatype has a colon, either part is empty, or both together have more than
+    /// 512 bytes.
+    pub fn record(&self, datatype: impl AsRef<[u8]>, id: impl RecordId) -> Result<Record, BadName> {
         Ok(self.named(&Name::new(datatype, id)?))
     }
 
-    /// The record with this name, in one piece: `<datatype>:<id>`.
+    /// The record with this name, given in one piece: `<datatype>:<id>`. The first colon divides
+    /// the two.
+    ///
+    /// # Errors
+    ///
+    /// [`BadName`]: there is no colon, either part is empty, or both together have more than 512
+    /// bytes.
     pub fn parse(&self, name: impl AsRef<[u8]>) -> Result<Record, BadName> {
         Ok(self.named(&Name::parse(name.as_ref())?))
     }
 
-    /// The record with this name.
+    /// The record with this [`Name`].
     #[must_use]
     pub fn named(&self, name: &Name) -> Record {
         let node = self.handle.node();
         // In a child a thread that is not there may hold the map.
         let entry = if node.is_forked() { Entry::alone(name) } else { node.entries.get(name) };
-        Record { handle: Arc::clone(&self.handle), entry, owner: self.owner }
+        Record { handle: Arc::clone(&self.handle), entry, owner: self.owner, note: None }
     }
 
-    /// Waits until the record may be read: [`Record::read_owned`] by name.
+    /// Acquires the record with this name for reading: [`Locks::named`], then
+    /// [`Record::read_owned`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub async fn read(&self, name: &Name) -> Result<OwnedReadGuard, LockError> {
         self.named(name).read_owned().await
     }
 
-    /// Waits until the record may be written: [`Record::write_owned`] by name.
+    /// Acquires the record with this name for writing: [`Locks::named`], then
+    /// [`Record::write_owned`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::write`].
     pub async fn write(&self, name: &Name) -> Result<OwnedWriteGuard, LockError> {
         self.named(name).write_owned().await
     }
 
     /// The same connection on behalf of an owner, such as a transaction. Deadlocks between owners
-    /// are found: one of them is refused with [`LockError::Deadlock`]. The number must be unique
-    /// in the service while it is used.
+    /// are detected: one of them is refused with [`LockError::Deadlock`].
     ///
-    /// An owner is taken for one thread of control. If it waits for what it holds itself, it is
-    /// refused, although another task of the same owner might have let go soon: a second
-    /// [`Record::read`] of the same record while a writer waits, or any [`Record::write`] of it.
+    /// The owner's number must be unique in the service while it is used.
     ///
-    /// It costs the fast path: what a named owner holds is written down.
+    /// An owner counts as one thread of control. If it waits for a record that it holds itself, it
+    /// is refused, even if another task of the same owner would release the record soon. That
+    /// concerns a second [`Record::read`] of the same record while a writer waits, and any
+    /// [`Record::write`] of it.
+    ///
+    /// Acquiring costs more than without an owner: what an owner holds and waits for is recorded
+    /// under a mutex.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// use lockspan_client::{LockError, Owner};
+    ///
+    /// let locks = lockspan_client::connect("memory:").await?;
+    /// let transaction = locks.as_owner(Owner(7));
+    /// let account = transaction.record("account", 1)?;
+    /// let held = account.write().await?;
+    /// // The same owner would wait for itself.
+    /// let refused = account.write().await;
+    /// assert!(matches!(refused, Err(LockError::Deadlock { .. })));
+    /// # drop(held);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     #[must_use]
     pub fn as_owner(&self, owner: Owner) -> Self {
         Self { handle: Arc::clone(&self.handle), owner: Some(owner) }
     }
 
-    /// What has happened so far.
+    /// Counts of messages, grants and reconnections so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.handle.node().stats()
     }
 
-    /// Tells the recorder of the `metrics` façade what was counted until now. That happens once a
-    /// second by itself, and when the connection ends; this is for who can't wait for it.
+    /// Reports to the recorder of the `metrics` crate now. It happens once a second in the
+    /// background, and when the connection ends; call this where a test or a short program needs
+    /// the numbers earlier.
+    #[cfg(feature = "metrics")]
     pub fn publish_metrics(&self) {
         self.handle.node().publish();
     }
 
-    /// Gives back what is cached and not in use, at once.
+    /// Gives back to the server, at once, all records that are cached and not in use.
     pub fn give_back_idle(&self) {
         self.handle.node().give_back_idle();
     }
 
-    /// What ends this session when another process sends it, on any connection to the same server
-    /// and after the hello: for a helper that outlives this process and cleans up after it. It is
-    /// a secret: whoever has it can end the session. `None`: there is no session yet, it is not
-    /// one of a server (`memory:`, Redis), or it is that of the process that forked this one.
+    /// The bytes that end this session when another process sends them to the same server, after
+    /// the hello of its connection. For the command line's helper process, which cleans up after a
+    /// program that was killed. They are a secret: anybody who has them can end the session.
+    ///
+    /// `None` if there is no session yet, if the service is not a server (`memory:`, Redis), or if
+    /// the session belongs to the parent that forked this process.
+    #[doc(hidden)]
     #[must_use]
     pub fn last_will(&self) -> Option<Vec<u8>> {
         let node = self.handle.node();
@@ -149,15 +202,20 @@ impl Locks {
         node.way.last_will()
     }
 
-    /// Whether an operator of the server has ended a session of this connection: then that is why
-    /// guards are lost. The next acquire is in a new session.
+    /// Whether an operator of the server has ended a session of this connection. That makes its
+    /// guards invalid. The next acquire begins a new session.
     #[must_use]
     pub fn was_ended_by_operator(&self) -> bool {
         self.handle.node().ended_by_operator.load(Ordering::Acquire)
     }
 
-    /// Ends the session now: guards are lost, waits fail with [`LockError::Closed`]. Returns when
-    /// the server has heard it, or with [`CloseUnknown`] when it does not answer.
+    /// Ends the session now. Guards become invalid, and calls fail with [`LockError::Closed`].
+    /// Returns when the server has confirmed it.
+    ///
+    /// # Errors
+    ///
+    /// [`CloseUnknown`] if the server does not answer. Then what was held is free when the lease
+    /// expires, at the latest.
     pub async fn close(self) -> Result<(), CloseUnknown> {
         task::close(self.handle.node()).await
     }

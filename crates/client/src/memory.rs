@@ -8,15 +8,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 
 use lockspan_park::fork::ProcessLocal;
+use lockspan_protocol::server::table::ClaimView;
 use lockspan_protocol::server::{Input, Listed, Output, reply_to};
 use lockspan_protocol::{
-    Epoch, GroupSet, Limits, LockServer, Refusal, SessionId, Tick, ToNode, ToServer,
+    Annotation, Epoch, GroupSet, Holder, Limits, LockServer, Record as Name, Refusal, Seq,
+    SessionId, Tick, ToNode, ToServer,
 };
 use lockspan_wire::Event;
 
 use crate::clock;
 use crate::entry::lock;
 use crate::node::Node;
+
+/// Holders of a record that a waiter is told.
+const HOLDERS: usize = 8;
 
 /// Tables of a service. It is one lock for all of them, so more would serve nobody.
 const TABLES: usize = 1;
@@ -33,6 +38,8 @@ struct Service {
 struct Inner {
     server: LockServer,
     seats: BTreeMap<SessionId, Weak<Inbox>>,
+    /// What sessions call themselves.
+    labels: BTreeMap<SessionId, Annotation>,
     out: Vec<Output>,
 }
 
@@ -101,7 +108,8 @@ impl Service {
         // Without randomness, names could be chosen that collide; in one's own process nobody does.
         let _ = getrandom::fill(&mut key);
         let server = LockServer::new(Limits::default(), TABLES, u64::from_ne_bytes(key));
-        let mut inner = Inner { server, seats: BTreeMap::new(), out: Vec::new() };
+        let (seats, labels) = (BTreeMap::new(), BTreeMap::new());
+        let mut inner = Inner { server, seats, labels, out: Vec::new() };
         let take =
             Input::Take { groups: GroupSet::ALL, above: Epoch::default(), listed: Vec::new() };
         inner.handle(take, &mut Vec::new()).expect("a new server serves nothing yet");
@@ -140,6 +148,19 @@ impl Service {
 
 impl Inner {
     fn message(&mut self, session: SessionId, message: ToServer, bells: &mut Vec<Arc<Inbox>>) {
+        match message {
+            ToServer::Label { label } => {
+                self.labels.insert(session, label);
+                return;
+            }
+            ToServer::WhoHolds { record, seq } => {
+                if let Some(answer) = self.held_by(session, record, seq) {
+                    self.send(session, Event::Node(answer), bells);
+                }
+                return;
+            }
+            _ => {}
+        }
         let said = message.clone();
         let input = Input::Message { session, message };
         let Err(refusal) = self.handle(input, bells) else { return };
@@ -148,6 +169,20 @@ impl Inner {
         } else if let (ToServer::Open { .. }, Refusal::Session(why)) = (&said, &refusal) {
             self.send(session, Event::NotOpened(*why), bells);
         }
+    }
+
+    /// The answer to a waiter that asks who holds the record.
+    fn held_by(&self, session: SessionId, record: Name, seq: Seq) -> Option<ToNode> {
+        let ahead = self.server.ahead_of(session, &record, seq)?;
+        let view = self.server.look(&record, HOLDERS)?;
+        let now = clock::now();
+        let others = view.holders.iter().filter(|claim| claim.session != session);
+        let holder = |claim: &ClaimView| {
+            let (label, held) = (self.labels.get(&claim.session)?.clone(), now.since(claim.since));
+            Some(Holder { label, note: claim.note.clone(), mode: claim.mode, held })
+        };
+        let holders = others.filter_map(holder).collect();
+        Some(ToNode::HeldBy { record, seq, ahead, holders })
     }
 
     fn handle(&mut self, input: Input, bells: &mut Vec<Arc<Inbox>>) -> Result<(), Refusal> {
@@ -161,7 +196,10 @@ impl Inner {
                 }
                 // Nothing is stored, so it is as durable as it will be.
                 Output::Store { store, .. } => later.push(Input::Stored { store }),
-                Output::Ended { session } => drop(self.seats.remove(&session)),
+                Output::Ended { session } => {
+                    self.seats.remove(&session);
+                    self.labels.remove(&session);
+                }
                 Output::Left { .. } => {}
                 // Those who are here have what they hold in these groups: they may re-assert it.
                 Output::Behind { groups, above } => {
@@ -207,7 +245,7 @@ impl Inner {
 mod tests {
     use std::time::Duration;
 
-    use lockspan_protocol::{Handoff, Mode, Record, Seq};
+    use lockspan_protocol::{Handoff, Mode, Record};
 
     use super::*;
 

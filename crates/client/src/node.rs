@@ -52,6 +52,7 @@ use crate::error::LockError;
 use crate::line::{Drain, Line, Look, Opened, Waiter};
 use crate::meter::{Hold, Meter};
 use crate::stats::{Counts, Stats};
+use crate::timeout::HeldBy;
 use crate::way::Way;
 
 /// So few unanswered wants are sent one by one, for each to be fast; more are sent together.
@@ -101,6 +102,13 @@ pub(crate) struct Core {
     pub(crate) armed: Option<Tick>,
 }
 
+impl Core {
+    /// The cache hears of this when whoever has the core is done.
+    pub(crate) fn push(&mut self, input: Input) {
+        self.inbox.push_back(input);
+    }
+}
+
 /// A node.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -108,6 +116,7 @@ pub(crate) struct Node {
     until: WipedWord,
     /// The process that made it.
     process: Process,
+    #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "nothing is counted"))]
     pub(crate) meter: Meter,
     pub(crate) core: Mutex<Core>,
     pub(crate) entries: Entries,
@@ -629,6 +638,10 @@ impl Node {
             }
             Output::Locate { .. } => {
                 core.inbox.push_back(Input::Route { groups: GroupSet::ALL, server: SERVER });
+            }
+            Output::HeldBy { record, ahead, holders } => {
+                let entry = self.entry(core, &record);
+                lock(&entry.line).held_by = Some(Box::new(HeldBy { ahead, holders }));
             }
             // There is one server.
             Output::Rests { .. } => {}

@@ -1,4 +1,4 @@
-//! How to be connected.
+//! Options of a connection, and connecting with them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use lockspan_park::fork::BoundFuture;
 use lockspan_protocol::cache::{Config, PageLimits};
-use lockspan_protocol::{Bugs, Handoff, SessionId, StayLimits};
+use lockspan_protocol::{Annotation, Bugs, Handoff, SessionId, StayLimits};
 use lockspan_tls::ClientFiles;
 use lockspan_wire::Secret;
 
 use crate::error::ConnectError;
+use crate::label;
 use crate::line::OWNERS;
 use crate::local;
 use crate::locks::{Handle, Locks};
@@ -19,10 +20,25 @@ use crate::memory::Seat;
 use crate::meter::Meter;
 use crate::node::{Habits, Node};
 use crate::task::{self, Attended, Dial};
-use crate::url::{Login, Target};
+use crate::url::{Address, Login, NEEDS_TLS, Target};
 use crate::way::{Outbox, Way};
 
-/// Choices for a connection; each has a default that is good for most.
+/// Options of a connection.
+///
+/// | option | defaults to | change it when |
+/// |---|---|---|
+/// | [`lease`](Self::lease) | 10 s | locks of a dead process must be free sooner, or later |
+/// | [`margin`](Self::margin) | 0 | clocks drift by more than 5 % |
+/// | [`stay`](Self::stay) | 16 turns, 2 ms | others wait too long, or handing over costs too much |
+/// | [`handoff`](Self::handoff) | [`Handoff::Direct`] | hardly ever |
+/// | [`caching`](Self::caching) | `true` | records are seldom used twice |
+/// | [`idle`](Self::idle) | 60 s | many records are used once and never again |
+/// | [`max_cached`](Self::max_cached) | 100,000 records | memory is short |
+/// | [`try_for`](Self::try_for) | 100 ms | the network is slow |
+/// | [`counting`](Self::counting) | if a `metrics` recorder is installed | hardly ever |
+/// | [`name`](Self::name) | `lockspan` | operators look at the lists of the server |
+/// | [`user`](Self::user), [`password`](Self::password) | none | the server has users |
+/// | [`ca`](Self::ca), [`certificate`](Self::certificate) | the system's, none | private TLS |
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -44,9 +60,11 @@ pub struct Options {
     caching: bool,
     idle: Duration,
     max_cached: usize,
+    #[cfg(feature = "metrics")]
     counting: Option<bool>,
     pub(crate) try_for: Duration,
     name: String,
+    label: Option<String>,
     login: Login,
     tls: ClientFiles,
 }
@@ -58,7 +76,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults.
+    /// All options at their defaults.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -69,87 +87,108 @@ impl Options {
             caching: true,
             idle: Duration::from_secs(60),
             max_cached: 100_000,
+            #[cfg(feature = "metrics")]
             counting: None,
             try_for: Duration::from_millis(100),
             name: "lockspan".to_owned(),
+            label: None,
             login: Login::default(),
             tls: ClientFiles::default(),
         }
     }
 
-    /// How long the service waits for a word from this node before it gives its records to others.
-    /// Defaults to 10 s. The node extends its lease by itself, and stops using its records a tenth
-    /// earlier. A server has bounds for it: `--min-lease` and `--max-lease`.
+    /// How long the server keeps this process's locks without hearing from it. Then other
+    /// processes may acquire them. Defaults to 10 s; at least 10 ms.
+    ///
+    /// The client extends the lease in the background. If it cannot, its guards stop being
+    /// [valid](crate::Guard::is_valid) a tenth of the lease before it expires at the server. A
+    /// server has bounds for the lease: `--min-lease` and `--max-lease`.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
-    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
-    /// for a while after the guard was checked. It has to be below half of the lease.
+    /// How much earlier guards stop being valid, in addition to a tenth of the
+    /// [lease](Self::lease). Defaults to 0; must be below half of the lease.
+    ///
+    /// Set it where clocks drift by more than 5 %, or where a program goes on working for a known
+    /// time after it has checked [`Guard::is_valid`](crate::Guard::is_valid).
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { margin, ..self }
     }
 
-    /// How long threads of this node may keep a record that others wait for: at most so many turns
-    /// that begin after the others have asked, within this time. Defaults to 16 turns and 2 ms.
+    /// How long this process may go on using a cached record that another process waits for: at
+    /// most `turns` acquisitions, which all begin within `time` of the other's request. Defaults to
+    /// 16 turns and 2 ms.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { stay: StayLimits { turns, time }, ..self }
     }
 
-    /// How waits end: by a grant that the server pushes, or by its word to ask again. Defaults to
-    /// [`Handoff::Direct`], the grant.
+    /// How the server ends a wait: by pushing the grant, or by telling the client to ask again.
+    /// Defaults to [`Handoff::Direct`], which pushes the grant.
     #[must_use]
     pub fn handoff(self, handoff: Handoff) -> Self {
         Self { handoff, ..self }
     }
 
-    /// Whether a record stays on this node while it is not used, so that taking it again makes no
-    /// call. Defaults to `true`; without it each release goes to the server.
+    /// Whether a released record stays cached, so that acquiring it again sends no message.
+    /// Defaults to `true`. With `false` each release goes to the server.
     #[must_use]
     pub fn caching(self, caching: bool) -> Self {
         Self { caching, ..self }
     }
 
-    /// After how long an unused record goes back to the service. Defaults to 60 s.
+    /// How long a cached record may be unused before it goes back to the server. Defaults to 60 s.
     #[must_use]
     pub fn idle(self, idle: Duration) -> Self {
         Self { idle, ..self }
     }
 
-    /// Beyond this number of records, those that were used least recently go back to the service.
-    /// Defaults to 100,000.
+    /// How many records may be cached. Beyond that, those used least recently go back to the
+    /// server. Defaults to 100,000.
     #[must_use]
     pub fn max_cached(self, max_cached: usize) -> Self {
         Self { max_cached, ..self }
     }
 
-    /// Whether this connection counts for the `metrics` façade. Defaults to doing so as soon as a
-    /// recorder is installed; one that is installed later than the connection is seen within a
-    /// second. Only a recorder that has no fields at all needs `true`.
+    /// Whether this connection reports to the [`metrics`](https://docs.rs/metrics) crate. Defaults
+    /// to yes if a recorder is installed. A recorder that is installed later is noticed within a
+    /// second.
+    ///
+    /// A recorder type without any fields is not noticed: it needs `true`.
+    #[cfg(feature = "metrics")]
     #[must_use]
     pub fn counting(self, counting: bool) -> Self {
         Self { counting: Some(counting), ..self }
     }
 
-    /// How long the forms that try, such as [`Record::try_read`](crate::Record::try_read), give
-    /// other nodes to hand over what they do not use. Defaults to 100 ms.
+    /// How long the `try_` methods, such as [`Record::try_read`](crate::Record::try_read), wait for
+    /// another process to hand over a record that it has cached but does not use. Defaults to
+    /// 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { try_for: time, ..self }
     }
 
-    /// What the server's lists call this node. Defaults to `lockspan`.
+    /// The name of this client in the lists of the server (`lockspan locks`, the web page).
+    /// Defaults to `lockspan`.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
+    /// How people see this node's sessions: in `lockspan locks`, on the server's page, in the
+    /// timeouts of others that wait for its records. Defaults to `program@host[pid]`. At most 256
+    /// bytes without control characters; otherwise connecting fails.
+    #[must_use]
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { label: Some(label.into()), ..self }
+    }
+
     /// The user to log in as, for a server that has users. Defaults to `default` if there is a
-    /// password, else to no login. A user in the URL takes precedence.
+    /// password, otherwise to no login. A user in the URL takes precedence.
     #[must_use]
     pub fn user(mut self, name: impl Into<String>) -> Self {
         self.login.user = Some(name.into());
@@ -164,48 +203,47 @@ impl Options {
         self
     }
 
-    /// The file that has the password of the [user](Self::user): it is read each time that a
-    /// connection is made, without white space at its end. Defaults to none. A password in the URL
-    /// takes precedence.
+    /// A file with the password of the [user](Self::user). It is read each time that a connection
+    /// is made; white space at its end is ignored. Defaults to none. A password in the URL takes
+    /// precedence.
     #[must_use]
     pub fn password_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.login.password_file = Some(path.into());
         self
     }
 
-    /// `lockspans://`: a PEM file with the authorities that the server's certificate may be from.
-    /// Defaults to those of the system.
+    /// For `lockspans://`: a PEM file with the certificate authorities to trust. Defaults to those
+    /// of the system.
     #[must_use]
     pub fn ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.ca = Some(path.into());
         self
     }
 
-    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
-    /// to none.
+    /// For `lockspans://`: the client's certificate and its key, both PEM files. Defaults to none.
     #[must_use]
     pub fn certificate(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         (self.tls.cert, self.tls.key) = (Some(cert.into()), Some(key.into()));
         self
     }
 
-    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
-    /// is a [key](Self::key) too.
+    /// Only the certificate of [`certificate`](Self::certificate). Defaults to none. Connecting
+    /// fails unless [`key`](Self::key) is set too.
     #[must_use]
     pub fn cert(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.cert = Some(path.into());
         self
     }
 
-    /// The key of [`certificate`](Self::certificate) alone: connecting fails unless there is a
-    /// [certificate](Self::cert) too.
+    /// Only the key of [`certificate`](Self::certificate). Defaults to none. Connecting fails
+    /// unless [`cert`](Self::cert) is set too.
     #[must_use]
     pub fn key(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls.key = Some(path.into());
         self
     }
 
-    /// The user and the password, if there is one: for crates that connect to something else.
+    /// The user and the password, if there is one. For crates that connect to other services.
     #[doc(hidden)]
     pub fn credentials(&self) -> Result<Option<(String, Secret)>, ConnectError> {
         Ok(self.login.words()?.map(|(user, password)| (user.to_owned(), password)))
@@ -218,6 +256,9 @@ impl Options {
             Target::Local => return Ok(Some(Dial::local(local::socket()?, &self.name))),
             Target::Server(site) => *site,
         };
+        if matches!(site.address, Address::Tls(_)) && cfg!(not(feature = "tls")) {
+            return Err(ConnectError::bad_url(url, NEEDS_TLS));
+        }
         let Login { user, password, password_file } = self.login.clone();
         let is_said = site.login.password.is_some() || site.login.password_file.is_some();
         site.login.user = site.login.user.or(user);
@@ -232,8 +273,13 @@ impl Options {
         Dial::new(site, &self.name).map(Some)
     }
 
-    /// Connects. The connection is looked after by a task of the runtime that this is called in,
-    /// and belongs to [this process](crate::connect#after-a-fork).
+    /// Connects to `url` with these options. See [`connect`](crate::connect) for the URLs.
+    ///
+    /// A task of the current tokio runtime looks after the connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](crate::connect), and [`ConnectError::BadOption`].
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         // A socket that is being connected is the parent's.
         BoundFuture::new(self.connect_here(url), || Poll::Ready(Err(ConnectError::forked()))).await
@@ -269,8 +315,12 @@ impl Options {
         Ok(Locks::new(Handle::new(node, self.try_for)))
     }
 
-    /// Connects for a program without a runtime: the connection is looked after by a thread of its
-    /// own.
+    /// Connects for a program without an async runtime. A background thread looks after the
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::connect`].
     pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
         let url = url.to_owned();
         task::connect_in_background(async move { self.connect(&url).await })
@@ -282,32 +332,43 @@ impl Options {
     }
 
     pub(crate) fn meter(&self) -> Meter {
-        Meter::new(self.counting)
+        Meter::new(
+            #[cfg(feature = "metrics")]
+            self.counting,
+        )
     }
 
     pub(crate) fn config(&self) -> Result<Config, ConnectError> {
         if self.lease < Duration::from_millis(10) {
             return Err(ConnectError::BadOption {
-                what: format!("a lease of {:?} is too short; 10 ms is the least", self.lease),
+                what: format!("a lease of {:?} is too short; the minimum is 10 ms", self.lease),
             });
         }
         if self.margin >= self.lease / 2 {
             return Err(ConnectError::BadOption {
                 what: format!(
-                    "a margin of {:?} leaves too little of a lease of {:?}; \
-                     it has to be below half",
+                    "a margin of {:?} is too long for a lease of {:?}; it must be less than half \
+                     of the lease",
                     self.margin, self.lease
                 ),
             });
         }
+        let label = match &self.label {
+            None => label::usual(),
+            Some(label) => Some(Annotation::new(label).map_err(|why| {
+                let what = format!("the label {label:?} can't be used: {why}");
+                ConnectError::BadOption { what }
+            })?),
+        };
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).map_err(|why| ConnectError::Local {
-            what: format!("the system gives no random number for the session: {why}"),
+            what: format!("the system has no random numbers: {why}"),
         })?;
         Ok(Config {
             first_session: SessionId(u64::from_ne_bytes(drawn)),
             ttl: self.lease,
             handoff: self.handoff,
+            label,
             resend: (self.lease / 10).min(Duration::from_millis(500)),
             stay: self.stay,
             records: self.max_cached.saturating_mul(2).max(1024),

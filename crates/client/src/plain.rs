@@ -42,7 +42,10 @@ impl Plain {
     /// `local:`.
     pub fn open(options: &Options, url: &str, patience: Duration) -> Result<Self, ConnectError> {
         let Some(dial) = options.dial(url)? else {
-            let what = format!("{} is inside of its process: no tool gets there", shown_url(url));
+            let what = format!(
+                "{} is a service inside one process, which no other process can reach",
+                shown_url(url)
+            );
             return Err(ConnectError::BadOption { what });
         };
         let mut plain = Self { stream: connect(&dial, patience)?, heard: BytesMut::new() };
@@ -81,7 +84,7 @@ impl Plain {
 /// A read that took too long, in words.
 fn silent(why: io::Error) -> io::Error {
     match why.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no answer"),
+        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, "no reply"),
         _ => why,
     }
 }

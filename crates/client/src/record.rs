@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use lockspan_park::fork::BoundFuture;
-use lockspan_protocol::{Mode, Owner, Record as Name};
+use lockspan_protocol::{Annotation, BadAnnotation, Mode, Owner, Record as Name};
 use lockspan_thread::gate::Use;
 
 use crate::acquire::Acquire;
@@ -23,20 +23,38 @@ use crate::line::Answer;
 use crate::locks::Handle;
 use crate::node::Node;
 use crate::task;
+use crate::timeout::lead;
 
-/// One record: `<datatype>:<id>`, to be held for reading or for writing.
+/// One record, `<datatype>:<id>`: what is locked for reading or for writing.
 ///
-/// A handle: cheap to clone, and to be kept where the record is used again and again, since it
-/// saves the search by name. While the node has the record cached, taking and leaving it makes no
-/// call.
+/// Made by [`Locks::record`](crate::Locks::record). Cheap to clone. Keep it where the same record
+/// is acquired again and again: that saves the lookup by name. While the record is cached in this
+/// process, acquiring and releasing it sends no message.
 ///
-/// # Forms
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+/// use lockspan_client::LockError;
 ///
-/// Each way to acquire is there for tasks (`async`) and for threads (`blocking_`, which must not be
-/// called in a task), with a guard that borrows the record and with one that has its handle
-/// (`_owned`). All of them exist for `write` too.
+/// let locks = lockspan_client::connect("memory:").await?;
+/// let invoice = locks.record("invoice", 42)?;
+/// let writing = invoice.write().await?;
+/// assert!(invoice.try_read().await?.is_none()); // somebody writes
+/// let late = invoice.read_timeout(Duration::from_millis(5)).await;
+/// assert!(matches!(late, Err(LockError::Timeout(_))));
+/// drop(writing);
+/// assert!(invoice.read().await?.is_valid());
+/// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
 ///
-/// | | waits | gives up in time | takes it only if nobody is in the way |
+/// # All forms
+///
+/// Every method exists for `read` and for `write`; the table shows `read`. Methods with the prefix
+/// `blocking_` are for threads and must not be called in an async task. Methods with `_owned`
+/// consume the record, and their guard borrows nothing, so it can be stored and sent to other
+/// threads; clone the record first to keep it.
+///
+/// | | waits | waits for a limited time | does not wait for holders |
 /// |---|---|---|---|
 #[doc = concat!(
     " | task | [`read`](Record::read) | [`read_timeout`](Record::read_timeout) | ",
@@ -58,15 +76,23 @@ use crate::task;
     "[`blocking_try_read_owned`](Record::blocking_try_read_owned) |",
 )]
 ///
-/// Those that give up answer [`LockError::Timeout`], those that try answer `None`. A reader becomes
-/// a writer by [`Guard::upgrade`], which has the same forms but `_owned`: the guard stays of the
-/// kind that it is. A writer becomes a reader by [`Guard::downgrade`], which never waits. Until a
-/// guard is lost one waits with [`Guard::lost`] or [`Guard::blocking_lost`].
+/// When the time is over, `_timeout` methods return [`LockError::Timeout`]; `try_` methods return
+/// `None` if the record is in use. [`Guard::upgrade`] turns a read guard into a write guard, and
+/// has the same forms. [`Guard::downgrade`] turns a write guard into a read guard and never waits.
+/// [`Guard::lost`] and [`Guard::blocking_lost`] wait until a guard becomes invalid.
+///
+/// # Errors
+///
+/// All forms return [`LockError`]. [`LockError::is_retryable`] says whether the same call may
+/// succeed later, [`LockError::may_still_hold`] whether the server may count the record as held
+/// although the call failed.
 #[derive(Clone)]
 pub struct Record {
     pub(crate) handle: Arc<Handle>,
     pub(crate) entry: Arc<Entry>,
     pub(crate) owner: Option<Owner>,
+    /// What it is acquired for, shown to people.
+    pub(crate) note: Option<Annotation>,
 }
 
 impl Record {
@@ -75,122 +101,223 @@ impl Record {
         self.handle.node()
     }
 
-    /// Its name.
+    /// The name of the record.
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.entry.name
     }
 
-    /// Waits until it may be read. Others may read at the same time; nobody writes.
+    /// The same record, acquired with a note that says for people what it is wanted for, in every
+    /// form: see [`Acquire::note`]. At most 256 bytes without control characters.
     ///
-    /// Do not read again what the same task or thread already reads. The second read waits behind
-    /// a writer that waits, and the writer waits for the first read: a deadlock. It is found, and
-    /// the second read refused, for owners only: [`Locks::as_owner`](crate::Locks::as_owner).
+    /// ```
+    /// # let locks = lockspan_client::Options::new().blocking_connect("memory:")?;
+    /// let invoice = locks.record("invoice", 42)?.with_note("nightly import")?;
+    /// let held = invoice.blocking_write()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with_note(&self, note: impl AsRef<str>) -> Result<Self, BadAnnotation> {
+        Ok(Self { note: Some(Annotation::new(note.as_ref())?), ..self.clone() })
+    }
+
+    /// Acquires the record for reading. Waits while somebody writes, or a writer is first in line.
+    /// Others may read at the same time; nobody writes.
+    ///
+    /// Do not read a record that the same task or thread already reads: the second read waits
+    /// behind a waiting writer, and that writer waits for the first read. This deadlock is detected
+    /// only for [owners](crate::Locks::as_owner).
+    ///
+    /// Dropping the future before it is ready leaves the queue.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError`], but not [`LockError::Timeout`]: without a limit it waits until the record is
+    /// granted or refused. While the server is not reachable it keeps waiting.
     #[inline]
     pub fn read(&self) -> Acquire<Shared, &Self> {
         Acquire::new(self)
     }
 
-    /// Waits until it may be written. Nobody else reads or writes.
+    /// Acquires the record for writing. Waits while anybody reads or writes. Nobody else reads or
+    /// writes while the guard is held and valid.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     #[inline]
     pub fn write(&self) -> Acquire<Exclusive, &Self> {
         Acquire::new(self)
     }
 
-    /// As [`Record::read`]; the guard borrows nothing.
+    /// [`Record::read`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn read_owned(self) -> Acquire<Shared, Self> {
         Acquire::new(self)
     }
 
-    /// As [`Record::write`]; the guard borrows nothing.
+    /// [`Record::write`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn write_owned(self) -> Acquire<Exclusive, Self> {
         Acquire::new(self)
     }
 
-    /// As [`Record::read`], for at most this long: then [`LockError::Timeout`].
+    /// [`Record::read`] that waits for at most `time`.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Timeout`] when the time is over; otherwise as [`Record::read`].
     pub async fn read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
         self.in_time(self.read(), time).await
     }
 
-    /// As [`Record::write`], for at most this long: then [`LockError::Timeout`].
+    /// [`Record::write`] that waits for at most `time`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub async fn write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
         self.in_time(self.write(), time).await
     }
 
-    /// [`Record::read_timeout`] with the guard of [`Record::read_owned`].
+    /// [`Record::read_timeout`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub async fn read_owned_timeout(self, time: Duration) -> Result<OwnedReadGuard, LockError> {
         let record = self.clone();
         record.in_time(self.read_owned(), time).await
     }
 
-    /// [`Record::write_timeout`] with the guard of [`Record::write_owned`].
+    /// [`Record::write_timeout`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub async fn write_owned_timeout(self, time: Duration) -> Result<OwnedWriteGuard, LockError> {
         let record = self.clone();
         record.in_time(self.write_owned(), time).await
     }
 
-    /// Reads if nobody is in the way; else `None`. What another node has cached but does not use is
-    /// fetched; so this may take a few round trips, but not longer than
-    /// [`Options::try_for`](crate::Options::try_for).
+    /// Acquires the record for reading if nobody writes; otherwise returns `None`.
+    ///
+    /// If another process has the record cached but does not use it, the record is fetched from
+    /// there. That takes a few round trips, for at most
+    /// [`Options::try_for`](crate::Options::try_for), which defaults to 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub async fn try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
         self.try_acquire(self.read()).await
     }
 
-    /// Writes if nobody is in the way; as [`Record::try_read`].
+    /// Acquires the record for writing if nobody reads or writes; otherwise returns `None`. Waits
+    /// as [`Record::try_read`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub async fn try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
         self.try_acquire(self.write()).await
     }
 
-    /// [`Record::try_read`] with the guard of [`Record::read_owned`].
+    /// [`Record::try_read`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub async fn try_read_owned(self) -> Result<Option<OwnedReadGuard>, LockError> {
         let record = self.clone();
         record.try_acquire(self.read_owned()).await
     }
 
-    /// [`Record::try_write`] with the guard of [`Record::write_owned`].
+    /// [`Record::try_write`] with a guard that borrows nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub async fn try_write_owned(self) -> Result<Option<OwnedWriteGuard>, LockError> {
         let record = self.clone();
         record.try_acquire(self.write_owned()).await
     }
 
-    /// [`Record::read`] for a thread. Not to be called in a task: it blocks.
+    /// [`Record::read`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     #[inline]
     pub fn blocking_read(&self) -> Result<ReadGuard<'_>, LockError> {
         block(self, None)
     }
 
-    /// [`Record::write`] for a thread. Not to be called in a task: it blocks.
+    /// [`Record::write`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     #[inline]
     pub fn blocking_write(&self) -> Result<WriteGuard<'_>, LockError> {
         block(self, None)
     }
 
-    /// [`Record::read_owned`] for a thread.
+    /// [`Record::read_owned`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_read_owned(self) -> Result<OwnedReadGuard, LockError> {
         block(self, None)
     }
 
-    /// [`Record::write_owned`] for a thread.
+    /// [`Record::write_owned`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_write_owned(self) -> Result<OwnedWriteGuard, LockError> {
         block(self, None)
     }
 
-    /// [`Record::read_timeout`] for a thread.
+    /// [`Record::read_timeout`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub fn blocking_read_timeout(&self, time: Duration) -> Result<ReadGuard<'_>, LockError> {
         block(self, Some(time))
     }
 
-    /// [`Record::write_timeout`] for a thread.
+    /// [`Record::write_timeout`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub fn blocking_write_timeout(&self, time: Duration) -> Result<WriteGuard<'_>, LockError> {
         block(self, Some(time))
     }
 
-    /// [`Record::read_owned_timeout`] for a thread.
+    /// [`Record::read_owned_timeout`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub fn blocking_read_owned_timeout(self, time: Duration) -> Result<OwnedReadGuard, LockError> {
         block(self, Some(time))
     }
 
-    /// [`Record::write_owned_timeout`] for a thread.
+    /// [`Record::write_owned_timeout`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read_timeout`].
     pub fn blocking_write_owned_timeout(
         self,
         time: Duration,
@@ -198,34 +325,56 @@ impl Record {
         block(self, Some(time))
     }
 
-    /// [`Record::try_read`] for a thread.
+    /// [`Record::try_read`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_try_read(&self) -> Result<Option<ReadGuard<'_>>, LockError> {
         try_block(self)
     }
 
-    /// [`Record::try_write`] for a thread.
+    /// [`Record::try_write`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_try_write(&self) -> Result<Option<WriteGuard<'_>>, LockError> {
         try_block(self)
     }
 
-    /// [`Record::try_read_owned`] for a thread.
+    /// [`Record::try_read_owned`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_try_read_owned(self) -> Result<Option<OwnedReadGuard>, LockError> {
         try_block(self)
     }
 
-    /// [`Record::try_write_owned`] for a thread.
+    /// [`Record::try_write_owned`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Record::read`].
     pub fn blocking_try_write_owned(self) -> Result<Option<OwnedWriteGuard>, LockError> {
         try_block(self)
     }
 
     #[cold]
     fn block_in_line<K: Kind>(&self, time: Option<Duration>) -> Answer {
-        let acquire = Acquire::<K, _>::new(self);
+        let mut acquire = Acquire::<K, _>::new(self);
         // A time that no clock can show is for ever.
-        let acquired = match time.and_then(|time| Instant::now().checked_add(time)) {
+        let deadline = time.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
+        let acquired = match deadline {
             None => block::block_on(acquire),
-            Some(deadline) => {
-                block::block_until(acquire, deadline).unwrap_or(Err(LockError::Timeout))
+            Some((time, deadline)) => {
+                let first = block::block_until(&mut acquire, deadline - lead(time));
+                first.unwrap_or_else(|| {
+                    self.ask_who_holds();
+                    let last = block::block_until(&mut acquire, deadline);
+                    last.unwrap_or_else(|| Err(self.timed_out(time, acquire.in_line())))
+                })
             }
         };
         acquired.map(Guard::into_entered)
@@ -242,10 +391,18 @@ impl Record {
             return acquired;
         }
         let waiting = async move {
+            let lead = lead(time);
             tokio::select! {
                 biased;
-                acquired = acquire => acquired,
-                () = task::timer(self.node(), time) => Err(LockError::Timeout),
+                acquired = &mut acquire => return acquired,
+                () = task::timer(self.node(), time - lead) => self.ask_who_holds(),
+            }
+            tokio::select! {
+                biased;
+                acquired = &mut acquire => acquired,
+                () = task::timer(self.node(), lead) => {
+                    Err(self.timed_out(time, acquire.in_line()))
+                }
             }
         };
         // The timer is the parent's.
@@ -313,7 +470,7 @@ fn try_block<K: Kind, R: Borrow<Record>>(record: R) -> Result<Option<Guard<K, R>
 fn unless_late<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match acquired {
         Ok(guard) => Ok(Some(guard)),
-        Err(LockError::Timeout) => Ok(None),
+        Err(LockError::Timeout(_)) => Ok(None),
         Err(why) => Err(why),
     }
 }

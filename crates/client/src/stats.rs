@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What has happened on a node since it was connected. See [`Locks::stats`](crate::Locks::stats).
+use crate::node::{Core, Node, SERVER};
+
+/// Counts of a connection since it was made: [`Locks::stats`](crate::Locks::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -10,25 +12,25 @@ pub struct Stats {
     pub told: u64,
     /// Messages received.
     pub heard: u64,
-    /// Acquires sent, those that were sent again included.
+    /// Acquire messages sent, including repeated ones.
     pub acquires: u64,
     /// Grants received.
     pub grants: u64,
-    /// Revokes received.
+    /// Revokes received: another process wanted the record.
     pub revokes: u64,
-    /// Retries received.
+    /// Retries received: see [`Handoff::Retry`](crate::Handoff::Retry).
     pub retries: u64,
-    /// Grants that were lost.
+    /// Grants that were lost because a lease expired or the server gave them away.
     pub lost: u64,
-    /// Leases that ended before the session was closed.
+    /// Leases that expired before the session was closed.
     pub lost_leases: u64,
-    /// How often the connection was made, the first time included.
+    /// How often the connection was made, including the first time.
     pub connects: u64,
     /// Bytes sent to the server, before encryption.
     pub sent_bytes: u64,
     /// Bytes received from the server, after decryption.
     pub received_bytes: u64,
-    /// Records that are cached, in use or asked for.
+    /// Records that are cached, in use or being acquired now.
     pub records: usize,
 }
 
@@ -74,6 +76,16 @@ impl Counts {
             sent_bytes,
             received_bytes: get(&self.received_bytes),
             records,
+        }
+    }
+}
+
+impl Node {
+    /// Counts the lease if it was lost since the last call.
+    pub(crate) fn watch_lease(&self, core: &mut Core) {
+        let has_lease = core.cache.lease_until(SERVER).is_some();
+        if std::mem::replace(&mut core.has_lease, has_lease) && !has_lease && !self.is_closing() {
+            Counts::one(&self.counts.lost_leases);
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) async fn connect(
 
 /// Where TLS is asked for, nothing else is spoken.
 pub(crate) fn no_tls() -> io::Error {
-    io::Error::other("TLS is asked for, and it is not said whom to trust")
+    io::Error::other("TLS is used, but no certificate authorities are given")
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
         listener.set_nonblocking(true).expect("set");
         let at = listener.local_addr().expect("bound").to_string();
         let why = connect(&Address::Tls(at), None).await.expect_err("nobody to trust");
-        assert!(why.to_string().contains("whom to trust"), "{why}");
+        assert!(why.to_string().contains("certificate authorities"), "{why}");
         let came = listener.accept().map(|_| ()).map_err(|why| why.kind());
         assert_eq!(came, Err(io::ErrorKind::WouldBlock), "nobody has called");
     }

@@ -96,9 +96,10 @@ pub(crate) fn timer(node: &Node, time: Duration) -> Sleep {
 /// The runtime that a connection is made in, which looks after it from then on.
 pub(crate) fn runtime() -> Result<Handle, ConnectError> {
     Handle::try_current().map_err(|_| ConnectError::Local {
-        what: "there is no tokio runtime to look after the connection: \
-               call this in one, or use blocking_connect"
-            .to_owned(),
+        what:
+            "there is no tokio runtime for the connection: call connect inside a runtime, or use \
+             blocking_connect"
+                .to_owned(),
     })
 }
 
@@ -107,14 +108,14 @@ pub(crate) fn connect_in_background(
     connecting: impl Future<Output = Result<Locks, ConnectError>> + Send + 'static,
 ) -> Result<Locks, ConnectError> {
     let runtime = background().map_err(|why| ConnectError::Local {
-        what: format!("no thread could be started to look after the connection: {why}"),
+        what: format!("can't start a thread for the connection: {why}"),
     })?;
     let (send, receive) = std::sync::mpsc::sync_channel(1);
     runtime.spawn(async move {
         let _ = send.send(connecting.await);
     });
     receive.recv().unwrap_or_else(|_| {
-        Err(ConnectError::Local { what: "the thread behind the connection ended".to_owned() })
+        Err(ConnectError::Local { what: "the thread of the connection ended".to_owned() })
     })
 }
 
@@ -137,8 +138,8 @@ impl Dial {
         if site.shows_password() {
             return Err(ConnectError::BadOption {
                 what: format!(
-                    "the password would go to {} where others can read it: use lockspans://, or \
-                     ?insecure=yes if nobody reads along",
+                    "the password would be sent to {} unencrypted: use lockspans://, or \
+                     ?insecure=yes if nobody can read the traffic",
                     site.address
                 ),
             });
@@ -200,7 +201,7 @@ impl Dial {
     /// Connects and says hello.
     pub(crate) async fn connect(&self) -> Result<Arc<Stream>, ConnectError> {
         let failed = |why| greeting::failed(&self.address, why);
-        let late = || failed(io::Error::new(io::ErrorKind::TimedOut, "no answer"));
+        let late = || failed(io::Error::new(io::ErrorKind::TimedOut, "no reply"));
         let connecting = stream::connect(&self.address, self.tls.as_ref());
         let connected = timeout(PATIENCE, connecting).await;
         let stream = connected.map_err(|_| late())?.map_err(failed)?;
@@ -301,17 +302,14 @@ impl Login {
                 // Editors end a file with the end of a line.
                 Ok(text) => Secret::copy(text.reveal().trim_ascii_end()),
                 Err(why) => {
-                    return bad(format!(
-                        "the password can't be read from {}: {why}",
-                        path.display()
-                    ));
+                    return bad(format!("can't read the password from {}: {why}", path.display()));
                 }
             },
             (None, None) => match &self.user {
                 Some(user) => {
                     return bad(format!(
                         "the password of user {user:?} is missing: write USER:PASSWORD@ in the \
-                         URL, or name the file that has it (?password-file=FILE)"
+                         URL, or give a file that contains it (?password-file=FILE)"
                     ));
                 }
                 None => return Ok(None),
@@ -439,7 +437,7 @@ pub(crate) async fn run(attended: Attended, dial: Dial, first: Arc<Stream>, leas
         }
         if let Err(why) = ended {
             let address = &dial.address;
-            tracing::debug!(%address, %why, "the connection is gone; connecting again");
+            tracing::debug!(%address, %why, "the connection is lost; connecting again");
         }
         let mut connecting = std::pin::pin!(dial.connect_again());
         stream = loop {
@@ -553,7 +551,8 @@ async fn converse(
                 if !std::mem::replace(&mut was_open, is_open) || !is_open {
                     last_heard = clock::now();
                 } else if last_heard + lease / 3 * 2 < clock::now() {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "the server is silent"));
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no message from the server \
+                                                                        for too long"));
                 }
             }
         }

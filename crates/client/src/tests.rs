@@ -66,7 +66,7 @@ fn a_reader_that_was_lost_does_not_get_in_line_to_upgrade() {
     // As when the session ends.
     let mut wakes = Vec::new();
     lock(&record.entry.line).lose(&record.entry.gate, &mut wakes);
-    let place = record.get_in_line(Mode::Write, Some(held.pass().reader()), Waker::noop());
+    let place = record.get_in_line(Mode::Write, Some(held.pass().reader()), None, Waker::noop());
     assert_eq!(place, Err(LockError::Lost));
     let again = record.clone();
     elsewhere(move || again.blocking_write().map(drop)).unwrap();

@@ -37,8 +37,9 @@ pub(crate) fn check_address(name: &str, at: SocketAddr) -> Result<(), ConnectErr
         return Ok(());
     }
     let what = format!(
-        "the password is not sent to {name}: that is {} here, which is not a loopback address, and \
-         others could read it on the way. Use lockspans://, or ?insecure=yes if nobody reads along",
+        "the password is not sent to {name}: its address is {}, which is not a loopback address, \
+         and the connection is not encrypted. Use lockspans://, or ?insecure=yes if nobody can \
+         read the traffic",
         at.ip()
     );
     Err(ConnectError::BadOption { what })
@@ -53,8 +54,8 @@ pub(crate) fn check_server(socket: &Path, server: u32) -> Result<(), ConnectErro
     let refused = |why: String| {
         let socket = socket.display();
         let what = format!(
-            "the password is not sent to {socket}: the server there runs as user {server}, and we \
-             are user {own}; {why}"
+            "the password is not sent to {socket}: the server there runs as user {server}, and \
+             this process as user {own}; {why}"
         );
         Err(ConnectError::BadOption { what })
     };
@@ -67,12 +68,12 @@ pub(crate) fn check_server(socket: &Path, server: u32) -> Result<(), ConnectErro
             refused(format!("the socket file belongs to user {owner}"))
         }
         Ok((_, mode)) if mode & 0o002 != 0 => refused(
-            "everybody may write to the directory of the socket, so anybody could have put it \
-             there. Let the server listen in a directory that only its user can write to"
+            "every user may write to the directory of the socket, so any user could have created \
+             it. Let the server listen in a directory that only its user can write to"
                 .to_owned(),
         ),
         Ok(_) => Ok(()),
-        Err(why) => refused(format!("and the socket can't be looked at: {why}")),
+        Err(why) => refused(format!("the socket can't be examined: {why}")),
     }
 }
 
@@ -85,8 +86,8 @@ pub fn check_authorities() -> Result<(), ConnectError> {
         None => Ok(()),
         Some(name) => Err(ConnectError::BadOption {
             what: format!(
-                "this program is setuid, setgid or has capabilities, and does not believe {name}: \
-                 unset it, or let the program name its authorities (ca)"
+                "this program is setuid, setgid or has capabilities, and does not trust {name}: \
+                 unset it, or let the program set its certificate authorities (ca)"
             ),
         }),
     }
@@ -97,7 +98,10 @@ pub(crate) fn warn_of_readers<const N: usize>(files: [Option<&Path>; N]) {
     for path in files.into_iter().flatten() {
         let mode = fs::metadata(path).map_or(0, |found| found.mode());
         if mode & 0o004 != 0 {
-            tracing::warn!("everybody on this machine may read {0}: chmod o-r {0}", path.display());
+            tracing::warn!(
+                "every user of this machine may read {0}; run: chmod o-r {0}",
+                path.display()
+            );
         }
     }
 }
@@ -124,7 +128,7 @@ mod tests {
         }
         let why = check_address("localhost:7420", "10.99.0.1:7420".parse().unwrap());
         let why = why.unwrap_err().to_string();
-        assert!(why.contains("not sent to localhost:7420: that is 10.99.0.1 here"), "{why}");
+        assert!(why.contains("not sent to localhost:7420: its address is 10.99.0.1"), "{why}");
     }
 
     #[test]
@@ -146,7 +150,7 @@ mod tests {
             }
         }
         let gone = check_server(&dir.path().join("gone"), other).unwrap_err().to_string();
-        assert!(gone.contains("can't be looked at"), "{gone}");
+        assert!(gone.contains("can't be examined"), "{gone}");
     }
 
     #[test]

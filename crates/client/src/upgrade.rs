@@ -19,32 +19,33 @@ use lockspan_thread::gate::Pass;
 use crate::acquire::InLine;
 use crate::error::LockError;
 use crate::guard::{Exclusive, Guard, OwnedReadGuard, Shared};
+use crate::line::Place;
 use crate::record::Record;
+use crate::timeout::lead;
 use crate::{block, clock, task};
 
-/// An upgrade that was refused or not granted in time, with the guard, which still reads unless
-/// its lease has ended.
+/// An upgrade that was refused or not granted in time. It contains the read guard, which still
+/// holds the record unless its lease has expired.
 ///
-/// It works with `?`, in functions that return [`LockError`], `Box<dyn Error + Send + Sync>` and
-/// the like. The guard is an [`OwnedReadGuard`] whatever guard was to be upgraded, so that the
-/// error borrows nothing.
+/// It works with `?` in functions that return [`LockError`] or `Box<dyn Error + Send + Sync>`. The
+/// guard inside is always an [`OwnedReadGuard`], so that the error borrows nothing.
 ///
-/// **The record is read for as long as the error exists**, also inside a `Box<dyn Error>`. Drop the
-/// error before you acquire the same record for writing. Turning it into a [`LockError`] releases
-/// the read.
+/// **The record is held for reading as long as the error exists**, also inside a `Box<dyn Error>`.
+/// Drop the error before you acquire the same record for writing. Converting it into a
+/// [`LockError`] releases the record.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// use lockspan_client::{LockError, Record, UpgradeError};
 ///
-/// /// Counts up, if nobody else is about to.
+/// /// Fails if somebody else is upgrading the same record.
 /// async fn count(record: &Record) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 ///     let reading = record.read().await?;
 ///     let _writing = reading.upgrade().await?;
 ///     Ok(())
 /// }
 ///
-/// /// Upgrades, or releases the read and gets in line as a writer.
+/// /// Upgrades, or else releases the record and waits as a writer.
 /// async fn write_after_read(record: &Record) -> Result<(), LockError> {
 ///     let reading = record.read().await?;
 ///     let _writing = match reading.upgrade().await {
@@ -65,9 +66,9 @@ use crate::{block, clock, task};
 /// ```
 #[derive(Debug)]
 pub struct UpgradeError {
-    /// The guard that was to be upgraded. It still reads if it [is valid](Guard::is_valid).
+    /// The read guard. It still holds the record if it [is valid](Guard::is_valid).
     pub guard: OwnedReadGuard,
-    /// Why it does not write.
+    /// Why the guard was not upgraded.
     pub source: LockError,
 }
 
@@ -76,12 +77,12 @@ impl UpgradeError {
         Self { guard: guard.into_owned(), source }
     }
 
-    /// The guard that was to be upgraded.
+    /// The read guard that was to be upgraded.
     pub fn into_guard(self) -> OwnedReadGuard {
         self.guard
     }
 
-    /// Why it does not write.
+    /// Why the guard was not upgraded.
     #[must_use]
     pub fn cause(&self) -> &LockError {
         &self.source
@@ -100,7 +101,7 @@ impl Error for UpgradeError {
     }
 }
 
-/// Releases the read and keeps the cause.
+/// Releases the record and returns the cause.
 impl From<UpgradeError> for LockError {
     fn from(from: UpgradeError) -> Self {
         from.source
@@ -110,10 +111,10 @@ impl From<UpgradeError> for LockError {
 /// What becomes of an upgrade.
 type Upgraded<R> = Result<Guard<Exclusive, R>, UpgradeError>;
 
-/// Waits for a reader to become the writer. It keeps reading meanwhile.
+/// The future of [`Guard::upgrade`]. The guard keeps reading while it waits.
 ///
-/// If this is dropped before it is ready, the guard in it is dropped too: the read is released.
-/// [`Guard::upgrade_timeout`] gives it back.
+/// Dropping the future before it is ready drops the guard in it, which releases the record. Use
+/// [`Guard::upgrade_timeout`] to get the guard back after a time limit.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Upgrade<R: Borrow<Record> + Unpin> {
@@ -141,9 +142,10 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
     }
 
     /// Stops waiting, for this reason. It may have been granted just before.
-    fn stop(mut self, why: LockError) -> Upgraded<R> {
+    fn stop(mut self, why: impl FnOnce(&Record, Option<Place>) -> LockError) -> Upgraded<R> {
         let guard = self.guard.take().expect("it is not ready yet");
         let there = self.place.take();
+        let why = why(guard.record(), there.as_ref().map(|there| there.place));
         match there.as_ref().and_then(|there| guard.record().give_up(there.place)) {
             Some((pass, token)) => {
                 if let Some(there) = there {
@@ -162,29 +164,45 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
         if let Poll::Ready(upgraded) = first.await {
             return upgraded;
         }
-        let timer = task::timer(self.record().node(), time);
+        let lead = lead(time);
+        let (asks, ends) = {
+            let node = self.record().node();
+            (task::timer(node, time - lead), task::timer(node, time))
+        };
         let decided = {
             let waiting = async {
                 tokio::select! {
                     biased;
+                    upgraded = &mut self => return Ok(upgraded),
+                    () = asks => self.record().ask_who_holds(),
+                }
+                tokio::select! {
+                    biased;
                     upgraded = &mut self => Ok(upgraded),
-                    () = timer => Err(LockError::Timeout),
+                    () = ends => Err(None),
                 }
             };
-            // The timer is the parent's.
-            BoundFuture::new(waiting, || Poll::Ready(Err(LockError::Forked))).await
+            // The timers are the parent's.
+            BoundFuture::new(waiting, || Poll::Ready(Err(Some(LockError::Forked)))).await
         };
-        decided.unwrap_or_else(|why| self.stop(why))
+        decided.unwrap_or_else(|why| {
+            self.stop(|record, place| why.unwrap_or_else(|| record.timed_out(time, place)))
+        })
     }
 
     /// Blocks the thread for at most this long, or until it is decided.
     fn block(mut self, time: Option<Duration>) -> Upgraded<R> {
         // A time that no clock can show is for ever.
-        let Some(deadline) = time.and_then(|time| Instant::now().checked_add(time)) else {
+        let deadline = time.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
+        let Some((time, deadline)) = deadline else {
             return block::block_on(self);
         };
+        if let Some(decided) = block::block_until(&mut self, deadline - lead(time)) {
+            return decided;
+        }
+        self.record().ask_who_holds();
         let decided = block::block_until(&mut self, deadline);
-        decided.unwrap_or_else(|| self.stop(LockError::Timeout))
+        decided.unwrap_or_else(|| self.stop(|record, place| record.timed_out(time, place)))
     }
 
     /// Whether another thread or task of this node reads the record too. One that is lost is not
@@ -219,7 +237,8 @@ impl<R: Borrow<Record> + Unpin> Future for Upgrade<R> {
                 }
                 let wait = record.begin_wait();
                 let reader = guard.pass().reader();
-                match record.get_in_line(Mode::Write, Some(reader), context.waker()) {
+                let note = record.note.clone();
+                match record.get_in_line(Mode::Write, Some(reader), note, context.waker()) {
                     Ok(place) => this.place.insert(InLine { place, wait }).place,
                     Err(why) => return Poll::Ready(Err(UpgradeError::new(guard, why))),
                 }
@@ -255,11 +274,9 @@ impl<R: Borrow<Record> + Unpin> Drop for Upgrade<R> {
 }
 
 impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
-    /// Becomes the writer, without anybody writing in between. Refused with
-    /// [`LockError::UpgradeConflict`] if somebody else already waits for the same: both would wait
-    /// for ever. The [error](UpgradeError) has the guard, which still reads.
+    /// Turns this read guard into a write guard. Nobody else writes in between.
     ///
-    /// | | waits | gives up in time | takes it only if nobody else reads |
+    /// | | waits | waits for a limited time | does not wait for readers |
     /// |---|---|---|---|
     #[doc = concat!(
         " | in a task | `upgrade` | [`upgrade_timeout`](Guard::upgrade_timeout) | ",
@@ -270,42 +287,80 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
         "[`blocking_upgrade_timeout`](Guard::blocking_upgrade_timeout) | ",
         "[`blocking_try_upgrade`](Guard::blocking_try_upgrade) |",
     )]
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let locks = lockspan_client::connect("memory:").await?;
+    /// let invoice = locks.record("invoice", 42)?;
+    /// let reading = invoice.read().await?;
+    /// // … found that something has to be changed …
+    /// let writing = reading.upgrade().await?;
+    /// let reading = writing.downgrade();
+    /// # drop(reading);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`UpgradeError`], which contains the guard. Its cause is [`LockError::UpgradeConflict`] if
+    /// another reader already waits to upgrade the same record: each would wait for the other to
+    /// release it.
     pub fn upgrade(self) -> Upgrade<R> {
         Upgrade::new(self)
     }
 
-    /// [`Guard::upgrade`], for at most this long: then [`LockError::Timeout`].
+    /// [`Guard::upgrade`] that waits for at most `time`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::upgrade`]; the cause is [`LockError::Timeout`] when the time is over.
     pub async fn upgrade_timeout(self, time: Duration) -> Upgraded<R> {
         self.upgrade().in_time(time).await
     }
 
-    /// Becomes the writer if nobody else reads; else [`LockError::Timeout`]. What another node has
-    /// cached but does not use is fetched: so this may take a few round trips, but not longer than
-    /// [`Options::try_for`](crate::Options::try_for).
+    /// [`Guard::upgrade`] if nobody else reads. If another process has the record cached but does
+    /// not use it, this waits for a few round trips, for at most
+    /// [`Options::try_for`](crate::Options::try_for), which defaults to 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::upgrade`]; the cause is [`LockError::Timeout`] if somebody else reads.
     pub async fn try_upgrade(self) -> Upgraded<R> {
         let upgrade = self.upgrade();
         if upgrade.is_in_company() {
-            return upgrade.stop(LockError::Timeout);
+            return upgrade.stop(|record, place| record.timed_out(Duration::ZERO, place));
         }
         let time = upgrade.record().handle.try_for;
         upgrade.in_time(time).await
     }
 
-    /// [`Guard::upgrade`] for a thread. Not to be called in a task: it blocks.
+    /// [`Guard::upgrade`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::upgrade`].
     pub fn blocking_upgrade(self) -> Upgraded<R> {
         self.upgrade().block(None)
     }
 
-    /// [`Guard::upgrade_timeout`] for a thread.
+    /// [`Guard::upgrade_timeout`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::upgrade_timeout`].
     pub fn blocking_upgrade_timeout(self, time: Duration) -> Upgraded<R> {
         self.upgrade().block(Some(time))
     }
 
-    /// [`Guard::try_upgrade`] for a thread.
+    /// [`Guard::try_upgrade`] that blocks the thread. Do not call it in an async task.
+    ///
+    /// # Errors
+    ///
+    /// As [`Guard::try_upgrade`].
     pub fn blocking_try_upgrade(self) -> Upgraded<R> {
         let upgrade = self.upgrade();
         if upgrade.is_in_company() {
-            return upgrade.stop(LockError::Timeout);
+            return upgrade.stop(|record, place| record.timed_out(Duration::ZERO, place));
         }
         let time = upgrade.record().handle.try_for;
         upgrade.block(Some(time))

@@ -13,6 +13,9 @@ use crate::local;
 /// The port of a lock server when none is given.
 pub const DEFAULT_PORT: u16 = 7420;
 
+/// Why a URL with TLS is refused in a build without it.
+pub(crate) const NEEDS_TLS: &str = "lockspans:// needs the feature `tls` of the crate lockspan";
+
 /// What a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
@@ -97,17 +100,18 @@ impl Target {
                 path if path.starts_with('/') => {
                     Ok(Self::Server(Box::new(Site::new(Address::Unix(path.into())))))
                 }
-                _ => Err(bad("the path of the socket has to begin with /")),
+                _ => Err(bad("the path of the socket must begin with /")),
             },
             "lockspan" | "lockspans" => {
                 let rest = rest.strip_prefix("//").ok_or_else(|| bad("// is missing"))?;
                 let site = site(rest, scheme == "lockspans").map_err(bad)?;
                 Ok(Self::Server(Box::new(site)))
             }
-            scheme if scheme.starts_with("redis") => {
-                Err(bad("for locks on Redis, connect with the crate lockspan or lockspan-redis"))
-            }
-            _ => Err(bad("the scheme is unknown")),
+            scheme if scheme.starts_with("redis") => Err(bad(match scheme.starts_with("rediss") {
+                true => "rediss:// needs the features `redis` and `tls` of the crate lockspan",
+                false => "redis:// needs the feature `redis` of the crate lockspan",
+            })),
+            _ => Err(bad("unknown scheme")),
         }
     }
 }
@@ -179,7 +183,7 @@ fn site(rest: &str, has_tls: bool) -> Result<Site, &'static str> {
             site.insecure = match value {
                 "yes" => true,
                 "no" => false,
-                _ => return Err("insecure is yes or no"),
+                _ => return Err("insecure must be yes or no"),
             };
             continue;
         }
@@ -189,10 +193,13 @@ fn site(rest: &str, has_tls: bool) -> Result<Site, &'static str> {
             "ca" if has_tls => &mut site.tls.ca,
             "cert" if has_tls => &mut site.tls.cert,
             "key" if has_tls => &mut site.tls.key,
-            "ca" | "cert" | "key" => return Err("ca, cert and key are for lockspans://"),
-            _ => return Err("after ? there may be password-file, ca, cert, key and insecure"),
+            "ca" | "cert" | "key" => return Err("ca, cert and key are only for lockspans://"),
+            _ => {
+                return Err("unknown parameter; the parameters are password-file, ca, cert, key, \
+                     insecure");
+            }
         };
-        *place = Some(path.ok_or("what stands after ? needs the name of a file")?);
+        *place = Some(path.ok_or("a parameter after ? needs the path of a file")?);
     }
     Ok(site)
 }
@@ -219,11 +226,11 @@ fn decoded(text: &str) -> Result<String, &'static str> {
         }
         let mut digit = || char::from(rest.next()?).to_digit(16);
         let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err("after % there have to be two hexadecimal digits; a % itself is %25");
+            return Err("% must be followed by two hexadecimal digits; write %25 for % itself");
         };
         bytes.push((high * 16 + low) as u8);
     }
-    String::from_utf8(bytes).map_err(|_| "what is written with % is not UTF-8")
+    String::from_utf8(bytes).map_err(|_| "the bytes written with % are not valid UTF-8")
 }
 
 fn tcp(host: &str) -> Result<String, &'static str> {
@@ -231,13 +238,13 @@ fn tcp(host: &str) -> Result<String, &'static str> {
         return Err("the host is missing");
     }
     if host.contains(['/', '#', ',']) {
-        return Err("one host and port is all that may follow");
+        return Err("only one host and port is allowed");
     }
     let after_brackets = host.rsplit_once(']').map_or(host, |(_, after)| after);
     match after_brackets.rsplit_once(':') {
         Some((_, port)) => match port.parse::<u16>() {
             Ok(1..) => Ok(host.to_owned()),
-            _ => Err("the port has to be a number from 1 to 65535"),
+            _ => Err("the port must be a number from 1 to 65535"),
         },
         None => Ok(format!("{host}:{DEFAULT_PORT}")),
     }
@@ -291,22 +298,25 @@ mod tests {
     fn what_is_no_address_is_told_why() {
         for (url, why) in [
             ("invoice", "it has no scheme"),
-            ("http://h", "the scheme is unknown"),
+            ("http://h", "unknown scheme"),
             ("lockspan:h", "// is missing"),
             ("lockspan://", "the host is missing"),
-            ("lockspan://h:0", "the port has to be a number from 1 to 65535"),
-            ("lockspan://h:port", "the port has to be a number from 1 to 65535"),
-            ("lockspan://a,b", "one host and port is all that may follow"),
-            ("lockspan://h?ca=x", "ca, cert and key are for lockspans://"),
-            ("lockspans://h?x=y", "after ? there may be password-file, ca, cert, key and insecure"),
-            ("lockspan://h?insecure", "insecure is yes or no"),
-            ("lockspans://h?ca", "what stands after ? needs the name of a file"),
+            ("lockspan://h:0", "the port must be a number from 1 to 65535"),
+            ("lockspan://h:port", "the port must be a number from 1 to 65535"),
+            ("lockspan://a,b", "only one host and port is allowed"),
+            ("lockspan://h?ca=x", "ca, cert and key are only for lockspans://"),
+            (
+                "lockspans://h?x=y",
+                "unknown parameter; the parameters are password-file, ca, cert, key, insecure",
+            ),
+            ("lockspan://h?insecure", "insecure must be yes or no"),
+            ("lockspans://h?ca", "a parameter after ? needs the path of a file"),
             (
                 "lockspan://u:%zz@h",
-                "after % there have to be two hexadecimal digits; a % itself is %25",
+                "% must be followed by two hexadecimal digits; write %25 for % itself",
             ),
-            ("lockspan://u:%ff@h", "what is written with % is not UTF-8"),
-            ("unix:lock.sock", "the path of the socket has to begin with /"),
+            ("lockspan://u:%ff@h", "the bytes written with % are not valid UTF-8"),
+            ("unix:lock.sock", "the path of the socket must begin with /"),
             ("local:x", "nothing may follow local:"),
         ] {
             match Target::parse(url) {

@@ -125,7 +125,9 @@ impl Waiting {
 
     /// The lane of a message.
     fn lane(&mut self, message: &ToServer) -> &mut BytesMut {
-        if !is_reassertion(message) {
+        // A note may be about something that is being re-asserted: it must not come before that.
+        let is_behind = matches!(message, ToServer::Note { .. }) && !self.pieces.is_empty();
+        if !is_reassertion(message) && !is_behind {
             return &mut self.bytes;
         }
         if self.pieces.back().is_none_or(|last| last.len() >= PIECE) {

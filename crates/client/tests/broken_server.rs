@@ -31,6 +31,7 @@ async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
                     ToNode::Opened { terms: vec![Term { groups: GroupSet::ALL, epoch }] }
                 }
                 ToServer::KeepAlive { number } => ToNode::Alive { number },
+                ToServer::Label { .. } => continue,
                 ToServer::Acquire { record, seq, .. } => {
                     let (mode, token) = (Mode::Read, Token::new(epoch, 1).unwrap());
                     ToNode::Granted { record, seq, mode, token, give_back: None }
@@ -69,7 +70,7 @@ async fn a_read_where_a_write_was_asked_for_is_an_error_and_nothing_is_held() {
     let why = asked.map(drop).unwrap_err();
     let wrong = AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read };
     assert_eq!(why, LockError::Refused(Box::new(wrong)));
-    assert!(why.to_string().contains("asked for write, the server has granted read"), "{why}");
+    assert!(why.to_string().contains("the server granted read instead of write"), "{why}");
     let end = tokio::time::timeout(SOON, ends.recv()).await.expect("it is given back");
     assert!(matches!(end, Some(ToServer::Cancel { keep: None, .. })), "{end:?}");
     // What it grants as it was asked to can be used, and kept by a writer in vain.

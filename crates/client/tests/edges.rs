@@ -182,8 +182,14 @@ fn service_f55_waits_end_although_nobody_drives_the_runtime_of_connect() {
         driven.block_on(async {
             soon(held.lost()).await;
             assert!(!held.is_valid());
-            assert_eq!(soon(other.write_timeout(brief)).await.unwrap_err(), LockError::Timeout);
-            assert_eq!(soon(other.read_timeout(brief)).await.unwrap_err(), LockError::Timeout);
+            assert!(matches!(
+                soon(other.write_timeout(brief)).await.unwrap_err(),
+                LockError::Timeout(_)
+            ));
+            assert!(matches!(
+                soon(other.read_timeout(brief)).await.unwrap_err(),
+                LockError::Timeout(_)
+            ));
             assert!(soon(other.try_write()).await.unwrap().is_none());
             // Whether the server has heard it is not known in the end, which is an answer.
             let _ = soon(locks.close()).await;

@@ -88,7 +88,7 @@ async fn a_node_is_told_what_it_may_not() {
     let why = within(secret.write()).await.expect_err("writing is not");
     assert_eq!(
         why.to_string(),
-        "the server refused: this user may not write records of this datatype"
+        "the server refused: this user lacks the right to write records of this datatype"
     );
     let denied = AcquireRefusal::Denied { mode: Mode::Write };
     assert_eq!(why, LockError::Refused(Box::new(denied)));
@@ -110,19 +110,20 @@ async fn what_is_wrong_with_a_connection_is_told_without_secrets() {
         let (cert, key) = (made.pem(name), made.key(name));
         format!("ca={}&cert={}&key={}", ca.display(), cert.display(), key.display())
     };
+    let wrong = format!("wrong user or password at 127.0.0.1:{port}");
     for (url, part) in [
-        (url(&own("client")), "the user or the password is wrong"),
+        (url(&own("client")), &wrong[..]),
         (
             url(&own("client")).replace("ann:hunter2@", ""),
-            "lets in only users with a password, and none was given",
+            "requires a user and a password, and none was given",
         ),
         (url(&own("client")).replace(":hunter2", ""), "the password of user \"ann\" is missing"),
         (url(&own("stranger")), "refused the certificate of this client: received fatal alert: "),
-        (url(&format!("ca={}", ca.display())), "wants a certificate of the client"),
-        (url(&format!("ca={}", other.display())), "no authority that is trusted here"),
+        (url(&format!("ca={}", ca.display())), "requires a client certificate"),
+        (url(&format!("ca={}", other.display())), "is not signed by a trusted authority"),
         (url("ca=/gone.pem"), "certificates: /gone.pem: can't read it"),
-        (url(&own("client")).replace("lockspans:", "lockspan:"), "are for lockspans://"),
-        (format!("lockspan://ann:hunter2@127.0.0.1:{port}"), "TLS is spoken here"),
+        (url(&own("client")).replace("lockspans:", "lockspan:"), "are only for lockspans://"),
+        (format!("lockspan://ann:hunter2@127.0.0.1:{port}"), "this port requires TLS"),
     ] {
         let why = within(lockspan_client::connect(&url)).await.expect_err(part);
         let said = format!("{why} {why:?}");
@@ -135,17 +136,17 @@ async fn what_is_wrong_with_a_connection_is_told_without_secrets() {
     }
     let to = format!("lockspans://127.0.0.1:{port}?ca={}", ca.display());
     for (alone, part) in [
-        (Options::new().cert(made.pem("client")), "this certificate needs its key too"),
-        (Options::new().key(made.key("client")), "this key needs its certificate too"),
+        (Options::new().cert(made.pem("client")), "the private key of this certificate is missing"),
+        (Options::new().key(made.key("client")), "the certificate of this key is missing"),
     ] {
         let said = within(alone.connect(&to)).await.expect_err(part).to_string();
         assert!(said.contains(part), "{said}");
     }
     // Nothing is sent, not even a question for its address.
     let away = Options::new().user("ann").password("hunter2").connect("lockspan://db1");
-    let why = within(away).await.expect_err("others can read it");
+    let why = within(away).await.expect_err("unencrypted");
     assert!(matches!(why, ConnectError::BadOption { .. }), "{why}");
-    assert!(why.to_string().contains("db1:7420 where others can read it"), "{why}");
+    assert!(why.to_string().contains("db1:7420 unencrypted"), "{why}");
     let missing = Options::new().user("ann").password_file("/gone");
     let refused = within(missing.connect(&format!("lockspan://127.0.0.1:{port}"))).await;
     let why = refused.expect_err("no password");

@@ -1,8 +1,8 @@
-//! What a fork does to memory: a copy of a process must notice that it is one.
+//! Detects that the process is a forked copy, without a system call.
 //!
 //! After `fork` the child has a copy of all memory and of one thread. What that memory says about
-//! the world beyond the process (a lease, a connection, a thread that will wake somebody) is true
-//! in the parent alone. This module lets the layers above notice it without a system call:
+//! the world outside the process (a lease, a connection, a thread that will wake another) is true
+//! only in the parent. The types of this module notice it:
 //!
 //! | type | in the child of a fork |
 //! |---|---|

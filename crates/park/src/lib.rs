@@ -1,24 +1,42 @@
 //! How a waiting thread sleeps and is woken: the bottom layer of Lockspan's locks.
 //!
-//! A waiter owns a [`Spot`]: one 32-bit word, and what it takes to wake its owner. The lock above
-//! gives the word its meaning; this crate only promises *compare, then sleep*:
+//! This crate is for those who write locks. Programs use the locks of `lockspan-thread`.
+//!
+//! A waiter owns a [`Spot`]: a 32-bit word, and a way to wake the thread. The lock gives the word
+//! its meaning. This crate promises *compare, then sleep*:
 //!
 //! 1. [`Spot::sleep`] returns once the word differs from the value that the sleeper expected.
-//! 2. Whoever changes the word away from that value takes an [`Alarm`] **before** the change and
-//!    rings it after; the spot may be gone by then, the alarm does not need it.
+//! 2. A thread that changes the word takes an [`Alarm`] **before** the change and rings it after.
+//!    The spot may be gone by then; the alarm does not need it.
 //!
-//! | body          | used for                           | sleeps by                    |
-//! |---------------|------------------------------------|------------------------------|
-//! | `futex.rs`    | Linux                              | a private futex on the word  |
-//! | `parked.rs`   | every other OS, loom, shuttle      | thread parking               |
-//! | `Alarm::Task` | futures, wherever the program runs | returning `Pending`          |
+//! ```
+//! use std::sync::atomic::Ordering;
+//! use lockspan_park::Spot;
 //!
-//! Beside that, [`fork`] tells the layers above that they run in a copy of the process, `exec` is
-//! for those that run on after their parent, and [`privilege`] says whether the environment may be
-//! believed.
+//! let spot = Spot::new(0);
+//! std::thread::scope(|scope| {
+//!     scope.spawn(|| {
+//!         let alarm = spot.alarm();
+//!         spot.word().store(1, Ordering::Release);
+//!         alarm.ring();
+//!     });
+//!     spot.sleep(0, None); // while the word is 0
+//! });
+//! assert_eq!(spot.word().load(Ordering::Acquire), 1);
+//! ```
 //!
-//! No function here is a cancellation point of POSIX threads (`cancel.rs`), and none waits for
-//! another thread to find something out: in a child of a fork ([`fork`]) that thread is gone.
+//! | used for | a waiter sleeps by |
+//! |---|---|
+//! | Linux | a private futex on the word |
+//! | other systems, and the model checkers loom and shuttle | thread parking |
+//! | futures ([`Alarm::Task`]) | returning `Pending` |
+//!
+//! The modules: [`fork`] lets a library notice that it runs in a forked copy of the process, `exec`
+//! marks inherited file descriptors, [`privilege`] tells whether environment variables can be
+//! trusted, [`sync`] has the atomics, which are those of a model checker in model runs.
+//!
+//! No function here is a cancellation point of POSIX threads. None waits for another thread to
+//! initialize something: in the child of a fork that thread does not exist.
 
 mod cancel;
 mod deadline;
@@ -42,7 +60,8 @@ use crate::sync::AtomicU32;
 pub use crate::cancel::{nap, stop, uncancelled};
 pub use crate::deadline::{Deadline, monotonic_nanos};
 
-/// Where one thread sleeps: a word, and the way to wake the thread that made the spot.
+/// Where one thread sleeps: a word, and the way to wake the thread that made the spot. The
+/// front page of this [crate] has an example.
 #[derive(Debug)]
 pub struct Spot {
     word: AtomicU32,
@@ -60,6 +79,7 @@ pub enum Woken {
 
 impl Spot {
     /// A spot for the calling thread, with `value` in its word.
+    #[must_use]
     #[inline]
     pub fn new(value: u32) -> Self {
         Self { word: AtomicU32::new(value), sleeper: body::Sleeper::current() }
@@ -73,19 +93,19 @@ impl Spot {
 
     /// Sleeps while the word is `expected`, until `deadline` at the latest.
     ///
-    /// Only the thread that made the spot may call this: another one would sleep unheard.
+    /// Only the thread that made the spot may call this: another thread would not be woken.
     pub fn sleep(&self, expected: u32, deadline: Option<Deadline>) -> Woken {
         self.sleeper.sleep(&self.word, expected, deadline)
     }
 
-    /// Wakes the spot's thread, even after the spot has gone.
+    /// The alarm that wakes the thread of this spot, even after the spot was dropped.
     #[inline]
     pub fn alarm(&self) -> Alarm {
         Alarm::Thread(ThreadAlarm(self.sleeper.alarm(&self.word)))
     }
 }
 
-/// Wakes one waiter. Outlives the waiter's memory.
+/// Wakes one waiter. It stays usable after the waiter's memory is gone.
 #[derive(Debug)]
 pub enum Alarm {
     /// Wakes a thread that sleeps on a [`Spot`].
@@ -94,12 +114,12 @@ pub enum Alarm {
     Task(Waker),
 }
 
-/// The thread's side of an [`Alarm`].
+/// The [`Alarm`] of a thread.
 #[derive(Debug)]
 pub struct ThreadAlarm(body::Bell);
 
 impl Alarm {
-    /// Wakes the waiter. A spurious ring is harmless: sleepers look at their word again.
+    /// Wakes the waiter. A spurious ring is harmless: a sleeper checks its word again.
     #[inline]
     pub fn ring(self) {
         match self {
@@ -114,3 +134,8 @@ mod tests;
 
 #[cfg(all(test, lockspan_loom))]
 mod loom;
+
+/// The examples of this crate's README, which run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

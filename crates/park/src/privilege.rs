@@ -1,8 +1,8 @@
-//! Whether the environment of this process may be believed.
+//! Whether the environment variables of this process can be trusted.
 //!
-//! A program that is setuid or setgid, or has capabilities of its own, runs with rights that
-//! whoever starts it does not have, in an environment that they have chosen. If it believed a
-//! variable that names a program, a directory or a certificate, they could use those rights.
+//! A program that is setuid or setgid, or has file capabilities, runs with rights that the user who
+//! starts it does not have, in an environment that this user has chosen. If it trusted a variable
+//! that names a program, a directory or a certificate, the user could abuse those rights.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
-//! The only door to atomics, cells and spinning for Lockspan's locks.
+//! Atomics, cells and threads for Lockspan's locks: those of the standard library.
 //!
-//! Under `--cfg lockspan_loom` (or `lockspan_shuttle`) every name below belongs to the model
+//! With `--cfg lockspan_loom` or `--cfg lockspan_shuttle` every name below is that of the model
 //! checker, so a model run checks the code that ships.
 
 #[cfg(lockspan_loom)]

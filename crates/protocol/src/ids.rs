@@ -31,14 +31,20 @@ number! {
     Seq(u64), "#"
 }
 number! {
-    /// Who waits or holds, for deadlock detection: chosen by the caller, for example a
-    /// transaction's number. The same owner may act on several nodes, so it must be unique in the
-    /// service.
+    /// The owner of locks, for deadlock detection: a number that the caller chooses, for example
+    /// that of a transaction. One owner may hold and wait in several processes, so the number must
+    /// be unique in the service.
     Owner(u64), "owner "
 }
 number! {
     /// Names a write to storage until the driver says what became of it.
     StoreId(u64), "store "
+}
+
+impl From<u64> for Owner {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 impl Seq {

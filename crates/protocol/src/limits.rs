@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::bugs::Bugs;
 
+/// Waiters that are looked at to tell an acquire how many are before it, when it is told again.
+pub const AHEAD_MAX: u32 = 256;
+
 /// How much a server keeps, and for how long. Past a limit there is a refusal, and nothing is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

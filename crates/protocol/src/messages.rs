@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::annotation::Annotation;
 use crate::ids::{Owner, Seq, SessionId};
 use crate::mode::Mode;
 use crate::record::Record;
@@ -16,10 +17,10 @@ use crate::token::{Epoch, Ticket, Token};
 /// How a waiting acquire learns that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Handoff {
-    /// The grant itself is pushed: three messages for a contended acquire.
+    /// The server pushes the grant: three messages for a contended acquire.
     Direct,
-    /// A retry is pushed, and the node acquires again: six messages, for nodes that can't take the
-    /// other.
+    /// The server pushes a retry, and the client acquires again: six messages. For clients that
+    /// cannot receive a pushed grant.
     Retry,
 }
 
@@ -42,6 +43,29 @@ pub enum ToServer {
     },
     /// The session ends now, with everything in it.
     Close,
+    /// Names the session for people: `program@host[pid]`. Not answered; a later one replaces it.
+    Label {
+        /// The name.
+        label: Annotation,
+    },
+    /// Says for people what the acquire `seq` is for. Not answered; a later one replaces it. It
+    /// follows its acquire or re-assertion, and is forgotten with it.
+    Note {
+        /// Which record.
+        record: Record,
+        /// Which acquire.
+        seq: Seq,
+        /// What it is for.
+        note: Annotation,
+    },
+    /// Asks who holds the record for which the acquire `seq` waits. Answered by
+    /// [`ToNode::HeldBy`].
+    WhoHolds {
+        /// Which record.
+        record: Record,
+        /// The acquire that waits.
+        seq: Seq,
+    },
     /// Grant the record, now or later. Idempotent: the same seq is answered again. Everything of
     /// this session at this record with an earlier seq is over, but for the read under an upgrade.
     Acquire {
@@ -159,6 +183,19 @@ pub enum Claim {
     },
 }
 
+/// Who holds a record, for people.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The label of the session, or its public id if it has none.
+    pub label: Annotation,
+    /// What the acquire is for, if that was said.
+    pub note: Option<Annotation>,
+    /// How it holds the record.
+    pub mode: Mode,
+    /// For how long the session has had the record, cached or in use.
+    pub held: Duration,
+}
+
 /// On one node, `waiter` waits for something that `holder` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalWait {
@@ -237,6 +274,20 @@ pub enum ToNode {
         seq: Seq,
         /// Its place, to be kept for a re-assertion.
         ticket: Ticket,
+        /// How many acquires were in line before it when this was sent; counted up to
+        /// [`AHEAD_MAX`](crate::AHEAD_MAX).
+        ahead: u32,
+    },
+    /// The answer to [`ToServer::WhoHolds`]; it decides nothing.
+    HeldBy {
+        /// Which record.
+        record: Record,
+        /// The acquire that waits.
+        seq: Seq,
+        /// As in [`ToNode::Queued`].
+        ahead: u32,
+        /// Sessions that hold the record, or some of them. Empty if the waiter may not know them.
+        holders: Vec<Holder>,
     },
     /// The record is reserved for the acquire `seq`, for a while: acquire again.
     Retry {

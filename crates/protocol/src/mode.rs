@@ -1,14 +1,14 @@
-//! How a record is held: shared or alone.
+//! How a record is held: shared or exclusive.
 
 use std::fmt;
 
-/// Read is shared, write is alone. More modes may come; match with a wildcard.
+/// How a record is held: read is shared, write is exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mode {
     /// Shared: any number of sessions together.
     Read,
-    /// Alone.
+    /// Exclusive: one session alone.
     Write,
 }
 
@@ -19,13 +19,14 @@ impl Mode {
         self == Self::Write || other == Self::Write
     }
 
-    /// Whether a holder in this mode may do what `wish` asks for.
+    /// Whether this mode permits everything that `wish` permits.
     #[must_use]
     pub fn covers(self, wish: Self) -> bool {
         self >= wish
     }
 
-    /// What a holder may keep when somebody wants `wanted`: readers may stay beside a reader.
+    /// The mode that a holder may keep when another session wants `wanted`: a holder keeps reading
+    /// when the other wants to read, and keeps nothing when the other wants to write.
     #[must_use]
     pub fn left_beside(wanted: Self) -> Option<Self> {
         match wanted {

@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::record_id::RecordId;
 use crate::slot::{Group, Slot};
 
-/// The name of a data record. Cheap to clone: up to 45 bytes are kept in place, longer ones are
-/// shared. It knows its group, which everybody asks for.
+/// The name of a data record, `<datatype>:<id>`. Cheap to clone: up to 45 bytes are stored inline,
+/// longer names are shared.
 #[derive(Clone)]
 pub struct Record(Name);
 
@@ -37,17 +38,18 @@ const _: () = assert!(size_of::<Record>() == 48);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadName {
-    /// There is no `:`, so there is no telling the datatype from the id.
+    /// There is no `:` between a datatype and an id.
     NoColon,
     /// Nothing stands before the first `:`.
     NoDatatype,
     /// Nothing stands after the first `:`.
     NoId,
-    /// A datatype with a `:` in it would be read back as another record.
+    /// The datatype contains a `:`. The first colon ends the datatype, so this would name another
+    /// record.
     ColonInDatatype,
-    /// Longer than [`Record::LEN_MAX`].
+    /// Datatype and id are longer than [`Record::LEN_MAX`] together.
     TooLong {
-        /// How long it was.
+        /// Their length in bytes.
         len: usize,
     },
 }
@@ -56,8 +58,7 @@ impl Record {
     /// The longest name: datatype and id together, without the colon between them.
     pub const LEN_MAX: usize = 512;
 
-    /// The record `id` among those of `datatype`. The id is bytes, text or an integer:
-    /// [`RecordId`].
+    /// The name `<datatype>:<id>`. The id is text, bytes or an integer: see [`RecordId`].
     ///
     /// ```
     /// use lockspan_protocol::Record;
@@ -67,7 +68,12 @@ impl Record {
     /// assert_eq!(invoice, Record::new("invoice", 42)?);
     /// # Ok::<(), lockspan_protocol::BadName>(())
     /// ```
-    pub fn new<As>(datatype: impl AsRef<[u8]>, id: impl RecordId<As>) -> Result<Self, BadName> {
+    ///
+    /// # Errors
+    ///
+    /// [`BadName`]: the datatype has a colon, either part is empty, or both together have more than
+    /// 512 bytes.
+    pub fn new(datatype: impl AsRef<[u8]>, id: impl RecordId) -> Result<Self, BadName> {
         let (datatype, id) = (datatype.as_ref(), &*id.to_id());
         if datatype.contains(&b':') {
             return Err(BadName::ColonInDatatype);
@@ -76,7 +82,12 @@ impl Record {
         Ok(Self::of(&[datatype, b":", id].concat()))
     }
 
-    /// Reads `<datatype>:<id>`; the first colon divides them, so an id may contain more.
+    /// Parses `<datatype>:<id>`. The first colon divides them; an id may contain more colons.
+    ///
+    /// # Errors
+    ///
+    /// [`BadName`]: there is no colon, either part is empty, or both together have more than 512
+    /// bytes.
     pub fn parse(name: &[u8]) -> Result<Self, BadName> {
         let colon = name.iter().position(|&byte| byte == b':').ok_or(BadName::NoColon)?;
         Self::check(&name[..colon], &name[colon + 1..])?;
@@ -115,19 +126,19 @@ impl Record {
         }
     }
 
-    /// What stands before the first colon.
+    /// The part before the first colon.
     #[must_use]
     pub fn datatype(&self) -> &[u8] {
         &self.as_bytes()[..self.colon()]
     }
 
-    /// What stands after the first colon.
+    /// The part after the first colon.
     #[must_use]
     pub fn id(&self) -> &[u8] {
         &self.as_bytes()[self.colon() + 1..]
     }
 
-    /// Where the record lies in the space of slots.
+    /// The slot of the record, a hash of its name.
     #[must_use]
     pub fn slot(&self) -> Slot {
         Slot::of(self.as_bytes())
@@ -185,6 +196,15 @@ impl Hash for Record {
     }
 }
 
+/// [`Record::parse`] of the text.
+impl FromStr for Record {
+    type Err = BadName;
+
+    fn from_str(name: &str) -> Result<Self, BadName> {
+        Self::parse(name.as_bytes())
+    }
+}
+
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.as_bytes().escape_ascii())
@@ -208,7 +228,7 @@ impl fmt::Display for BadName {
             Self::ColonInDatatype => f.write_str("a datatype must not contain a colon"),
             Self::TooLong { len } => write!(
                 f,
-                "datatype and id have {len} bytes together, and {} are allowed",
+                "datatype and id have {len} bytes together, and the maximum is {}",
                 Record::LEN_MAX
             ),
         }
@@ -226,6 +246,8 @@ mod tests {
         let record = Record::parse(b"order:2026:7").unwrap();
         assert_eq!((record.datatype(), record.id()), (&b"order"[..], &b"2026:7"[..]));
         assert_eq!(record, Record::new("order", "2026:7").unwrap());
+        assert_eq!("order:2026:7".parse(), Ok(record));
+        assert_eq!("order".parse::<Record>(), Err(BadName::NoColon));
     }
 
     #[test]

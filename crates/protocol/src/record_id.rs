@@ -1,29 +1,22 @@
-//! What can be the id of a record: bytes, text, integers, UUIDs.
+//! What can be the id of a record: text, bytes, integers, UUIDs.
 //!
-//! A blanket implementation takes everything that is bytes. Rust allows implementations for
-//! integers beside it only if they are of another trait, so the trait has a parameter that tells
-//! the two apart; the compiler infers it.
+//! The trait is implemented type by type, and not for everything that is `AsRef<[u8]>`: a `Uuid`
+//! is `AsRef<[u8]>` too, and would without the feature `uuid` become its 16 raw bytes, which is
+//! another record than its text. Now it does not compile without the feature.
 
 use std::borrow::Cow;
-
-/// Parameter of [`RecordId`] for ids that are bytes already.
-#[derive(Clone, Copy, Debug)]
-pub enum AsBytes {}
-
-/// Parameter of [`RecordId`] for ids that are turned into text, such as integers.
-#[derive(Clone, Copy, Debug)]
-pub enum AsText {}
+use std::rc::Rc;
+use std::sync::Arc;
 
 /// The id of a record, the second half of its name `<datatype>:<id>`.
 ///
 /// | type | the id is |
 /// |---|---|
-#[doc = concat!(
-    " | `&str`, `String`, `&[u8]`, `Vec<u8>`, `[u8; N]`, and whatever else is ",
-    "`AsRef<[u8]>` | its bytes |",
-)]
-/// | integers of all widths, and references to them | decimal text |
+/// | `str`, `String` | its bytes |
+/// | `[u8]`, `[u8; N]`, `Vec<u8>` | the bytes |
+/// | integers of all widths | decimal text |
 /// | `uuid::Uuid`, with the feature `uuid` | hyphenated lower-case text |
+/// | `&T`, `&mut T`, `Box<T>`, `Rc<T>`, `Arc<T>`, `Cow<T>` of these | as `T` |
 ///
 /// ```
 /// use lockspan_protocol::Record;
@@ -34,16 +27,15 @@ pub enum AsText {}
 /// # Ok::<(), lockspan_protocol::BadName>(())
 /// ```
 ///
-/// A type of your own is an id if it is `AsRef<[u8]>`, or else if it implements this trait with
-/// [`AsText`]. If it were both, calls would be ambiguous.
+/// Implement it for a type of your own:
 ///
 /// ```
 /// use std::borrow::Cow;
-/// use lockspan_protocol::{AsText, Record, RecordId};
+/// use lockspan_protocol::{Record, RecordId};
 ///
 /// struct InvoiceNumber { year: u16, number: u32 }
 ///
-/// impl RecordId<AsText> for InvoiceNumber {
+/// impl RecordId for InvoiceNumber {
 ///     fn to_id(&self) -> Cow<'_, [u8]> {
 ///         format!("{}-{:04}", self.year, self.number).into_bytes().into()
 ///     }
@@ -54,50 +46,64 @@ pub enum AsText {}
 /// # Ok::<(), lockspan_protocol::BadName>(())
 /// ```
 ///
+/// A type of another crate that is bytes, such as `bytes::Bytes`, is passed as a slice: `&id[..]`
+/// or `id.as_ref()`.
+///
 /// # UUIDs
 ///
-/// A `Uuid` is also `AsRef<[u8]>`. *Without* the feature `uuid` it is therefore taken as its 16 raw
-/// bytes, which is another record than its text. All programs that lock a record have to agree:
-/// switch the feature on, or pass `uuid.to_string()`, which is the same text.
+/// With the feature `uuid` a `uuid::Uuid` is the same id as its text. Without the feature it does
+/// not compile; `uuid.to_string()` always does, and is the same record.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` can't be the id of a record",
-    note = "ids are integers, text, or bytes (`AsRef<[u8]>`); others can be passed as text: \
-            `.to_string()`"
+    note = "ids are integers, text or bytes: pass others as `&id.to_string()` or `&id[..]`, or \
+            implement `RecordId`",
+    note = "a `uuid::Uuid` is an id with the feature `uuid`, or as `&id.to_string()`"
 )]
-pub trait RecordId<As> {
+pub trait RecordId {
     /// The bytes of the id.
     fn to_id(&self) -> Cow<'_, [u8]>;
 }
 
-impl<T: AsRef<[u8]>> RecordId<AsBytes> for T {
+impl RecordId for [u8] {
     fn to_id(&self) -> Cow<'_, [u8]> {
-        #[cfg(feature = "uuid")]
-        if is_uuid::<T>()
-            && let Ok(uuid) = uuid::Uuid::from_slice(self.as_ref())
-        {
-            return uuid.to_string().into_bytes().into();
-        }
-        self.as_ref().into()
+        self.into()
     }
 }
 
-/// Whether a type is a UUID or a reference to one, which the blanket implementation has to tell
-/// from other bytes.
+impl RecordId for str {
+    fn to_id(&self) -> Cow<'_, [u8]> {
+        self.as_bytes().into()
+    }
+}
+
+impl RecordId for String {
+    fn to_id(&self) -> Cow<'_, [u8]> {
+        self.as_bytes().into()
+    }
+}
+
+impl RecordId for Vec<u8> {
+    fn to_id(&self) -> Cow<'_, [u8]> {
+        self.into()
+    }
+}
+
+impl<const N: usize> RecordId for [u8; N] {
+    fn to_id(&self) -> Cow<'_, [u8]> {
+        self.as_slice().into()
+    }
+}
+
 #[cfg(feature = "uuid")]
-fn is_uuid<T: ?Sized>() -> bool {
-    use typeid::of;
-    use uuid::Uuid;
-    let this = of::<T>();
-    this == of::<Uuid>()
-        || this == of::<&Uuid>()
-        || this == of::<&mut Uuid>()
-        || this == of::<&&Uuid>()
-        || this == of::<&&&Uuid>()
+impl RecordId for uuid::Uuid {
+    fn to_id(&self) -> Cow<'_, [u8]> {
+        self.to_string().into_bytes().into()
+    }
 }
 
 macro_rules! integers {
     ($($integer:ty)*) => {$(
-        impl RecordId<AsText> for $integer {
+        impl RecordId for $integer {
             fn to_id(&self) -> Cow<'_, [u8]> {
                 self.to_string().into_bytes().into()
             }
@@ -107,7 +113,19 @@ macro_rules! integers {
 
 integers! { u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize }
 
-impl<T: RecordId<AsText> + ?Sized> RecordId<AsText> for &T {
+macro_rules! pointers {
+    ($($pointer:ty)*) => {$(
+        impl<T: RecordId + ?Sized> RecordId for $pointer {
+            fn to_id(&self) -> Cow<'_, [u8]> {
+                (**self).to_id()
+            }
+        }
+    )*};
+}
+
+pointers! { &T &mut T Box<T> Rc<T> Arc<T> }
+
+impl<T: RecordId + ToOwned + ?Sized> RecordId for Cow<'_, T> {
     fn to_id(&self) -> Cow<'_, [u8]> {
         (**self).to_id()
     }
@@ -119,7 +137,7 @@ mod tests {
     use super::*;
     use crate::Record;
 
-    fn named<As>(id: impl RecordId<As>) -> String {
+    fn named(id: impl RecordId) -> String {
         Record::new("a", id).unwrap().to_string()
     }
 
@@ -140,32 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_bytes_is_an_id_as_it_is() {
-        /// A caller that is generic over bytes.
-        fn generic(id: impl AsRef<[u8]>) -> String {
-            named(id)
-        }
-        struct Own([u8; 2]);
-        impl AsRef<[u8]> for Own {
-            fn as_ref(&self) -> &[u8] {
-                &self.0
-            }
-        }
-        let text = "42".to_owned();
+    fn text_and_bytes_are_an_id_as_they_are() {
+        let mut text = "42".to_owned();
         let all = [
             named("42"),
             named(&"42"),
+            named(&mut text),
             named(&text),
             named(text.clone()),
             named(text.as_bytes()),
             named(text.as_bytes().to_vec()),
+            named(&text.as_bytes().to_vec()),
             named(b"42"),
             named(*b"42"),
             named(Cow::Borrowed(text.as_bytes())),
+            named(Cow::<'_, str>::Owned(text.clone())),
             named(Box::<[u8]>::from(text.as_bytes())),
-            named(Own(*b"42")),
-            generic("42"),
-            generic(Own(*b"42")),
+            named(Rc::<str>::from("42")),
+            named(Arc::<str>::from("42")),
+            named(Arc::new(42)),
         ];
         assert!(all.iter().all(|name| name == "a:42"), "{all:?}");
     }

@@ -28,11 +28,11 @@ pub enum Refusal {
     Term(TermRefusal),
 }
 
-/// Why there is no such session.
+/// Why the server refuses a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SessionRefusal {
-    /// It was never opened here, was closed, or its lease ended.
+    /// The session was never opened here, was closed, or its lease has expired.
     Unknown,
     /// The lease asked for is not within the limits.
     Lease {
@@ -41,90 +41,90 @@ pub enum SessionRefusal {
         /// The longest allowed.
         max: Duration,
     },
-    /// There are as many as may be.
+    /// The server has as many sessions as it allows.
     TooMany {
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
-    /// The user has as many as one may.
+    /// The user has as many sessions as one user may have.
     TooManyOfUser {
-        /// How many one may.
+        /// The limit.
         max: usize,
     },
-    /// It is open with another hand-off or lease.
+    /// The session is open with another hand-off or lease.
     Differs,
-    /// This server's own lease is over: it may answer for nobody.
+    /// The server's own lease has expired: it serves nobody for now.
     Resting,
 }
 
-/// Why an acquire is refused.
+/// Why the server refuses an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AcquireRefusal {
     /// This server does not serve the record's group.
     NotServed(NotServed),
-    /// This number is over: granted and released, cancelled, or too far behind. Take a new one.
+    /// The number of this acquire was used already, or is too far behind. Take a new one.
     StaleSeq,
-    /// Another session already waits to upgrade; both would wait for ever. The read is kept.
+    /// Another session already waits to upgrade the same record: a deadlock. The read is kept.
     UpgradeConflict,
-    /// An upgrade of a read that this server does not know: it is lost.
+    /// An upgrade of a read lock that this server does not know: the read lock is lost.
     NotHeld,
-    /// Granting it could never happen: these owners wait for each other in a circle.
+    /// A deadlock: these owners wait for each other in a cycle.
     Deadlock {
         /// Each waits for the next, the last for the first.
         cycle: Vec<Owner>,
     },
-    /// The line for this record is as long as it may be.
+    /// As many sessions wait for this record as may.
     TooManyWaiters {
-        /// How many may wait.
+        /// The limit.
         max: usize,
     },
-    /// The sessions of this user wait for this record as often as they may.
+    /// As many sessions of this user wait for this record as may.
     TooManyUserWaiters {
-        /// How many may wait.
+        /// The limit.
         max: usize,
     },
-    /// The session holds and waits for as many records as it may.
+    /// The session holds or waits for as many records as one session may.
     TooManyClaims {
-        /// How many it may.
+        /// The limit.
         max: usize,
     },
-    /// The server is full of records.
+    /// The server has as many records as it allows.
     TooManyRecords {
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
-    /// The sessions of this user have as many records as they may.
+    /// The sessions of this user have as many records as one user may have.
     TooManyUserRecords {
-        /// How many they may.
+        /// The limit.
         max: usize,
     },
-    /// The server is full of grants and waits: many sessions share its records.
+    /// The server has as many grants and waiters as it allows, over all sessions.
     TooManyAllClaims {
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
-    /// The sessions of this user have as many grants and waits as they may.
+    /// The sessions of this user have as many grants and waiters as one user may have.
     TooManyUserClaims {
-        /// How many they may.
+        /// The limit.
         max: usize,
     },
-    /// More owners than one acquire may name.
+    /// The acquire names more owners than allowed.
     TooManyOwners {
-        /// How many it may.
+        /// The limit.
         max: usize,
     },
-    /// The user that the node speaks for may not lock this datatype in this mode.
+    /// The user may not lock this datatype in this mode.
     Denied {
-        /// What was asked for.
+        /// The mode that was asked for.
         mode: Mode,
     },
-    /// A node's own refusal, which is never sent: what it was granted is less than it asked for, so
-    /// it has given that back. No server of this protocol does so.
+    /// The grant was of a lesser mode than asked for, so the client has given it back. The client
+    /// reports this itself; no server of this protocol does it.
     WrongMode {
-        /// What was asked for.
+        /// The mode that was asked for.
         asked: Mode,
-        /// What was granted.
+        /// The mode that was granted.
         granted: Mode,
     },
 }
@@ -175,9 +175,9 @@ pub enum ReassertRefusal {
         /// How many it may.
         max: usize,
     },
-    /// The server is full of records.
+    /// The server has as many records as it allows.
     TooManyRecords {
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
     /// The server is full of grants and waits.
@@ -185,9 +185,9 @@ pub enum ReassertRefusal {
         /// How many may be.
         max: usize,
     },
-    /// More owners than one acquire may name.
+    /// The acquire names more owners than allowed.
     TooManyOwners {
-        /// How many it may.
+        /// The limit.
         max: usize,
     },
 }
@@ -256,20 +256,19 @@ impl fmt::Display for SessionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => {
-                f.write_str("no such session: it was closed or its lease ended; open a new one")
+                f.write_str("no such session: it was closed, or its lease expired; open a new one")
             }
             Self::Lease { min, max } => {
                 write!(f, "the lease of a session must be from {min:?} to {max:?} on this server")
             }
             Self::TooMany { max } => write!(
                 f,
-                "this server has {max} sessions, and no more are allowed (max-sessions); try \
-                 again when one ends"
+                "too many sessions: the maximum is {max} (max-sessions); try again when one ends"
             ),
             Self::TooManyOfUser { max } => write!(
                 f,
-                "this user has {max} sessions, and no more are allowed (max-sessions-per-user); \
-                 try again when one ends"
+                "too many sessions of this user: the maximum is {max} (max-sessions-per-user); try \
+                 again when one ends"
             ),
             Self::Differs => f.write_str(
                 "the session is open with another lease or hand-off; open a new one for these",
@@ -285,16 +284,18 @@ impl fmt::Display for AcquireRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotServed(why) => why.fmt(f),
-            Self::StaleSeq => f.write_str("this seq is over; acquire again with a new one"),
+            Self::StaleSeq => {
+                f.write_str("this seq is no longer valid; acquire again with a new one")
+            }
             Self::UpgradeConflict => f.write_str(
-                "another reader already waits to write, and each would wait for the other: \
-                 release the read, then acquire for writing",
+                "another reader already waits to upgrade, and the two would deadlock: release the \
+                 read, then acquire for writing",
             ),
-            Self::NotHeld => f.write_str("the read to be upgraded is not held any more"),
+            Self::NotHeld => f.write_str("the read to be upgraded is no longer held"),
             Self::Deadlock { cycle } => {
                 f.write_str("deadlock: ")?;
                 for owner in cycle {
-                    write!(f, "{owner} waits for ")?;
+                    write!(f, "{owner} -> ")?;
                 }
                 match cycle.first() {
                     Some(owner) => write!(f, "{owner}"),
@@ -302,37 +303,37 @@ impl fmt::Display for AcquireRefusal {
                 }
             }
             Self::TooManyWaiters { max } => {
-                write!(f, "{max} already wait for this record, and no more may (max-waiters)")
+                write!(f, "too many waiters for this record: the maximum is {max} (max-waiters)")
             }
             Self::TooManyUserWaiters { max } => write!(
                 f,
-                "{max} sessions of this user already wait for this record, and no more may \
+                "too many waiters of this user for this record: the maximum is {max} \
                  (max-waiters-per-user)"
             ),
             Self::TooManyClaims { max } => write!(
                 f,
-                "the session has {max} records, and no more are allowed (max-claims); release some"
+                "too many records of this session: the maximum is {max} (max-claims); release some"
             ),
             Self::TooManyRecords { max } => full(f, *max),
             Self::TooManyUserRecords { max } => write!(
                 f,
-                "the sessions of this user have {max} records, and no more are allowed \
-                 (max-records-per-user); release some"
+                "too many records of this user: the maximum is {max} (max-records-per-user); \
+                 release some"
             ),
             Self::TooManyAllClaims { max } => full_of_claims(f, *max),
             Self::TooManyUserClaims { max } => write!(
                 f,
-                "the sessions of this user have {max} grants and waits, and no more are allowed \
-                 (four times max-records-per-user); release some"
+                "too many grants and waits of this user: the maximum is {max} (four times \
+                 max-records-per-user); release some"
             ),
             Self::TooManyOwners { max } => owners(f, *max),
             Self::Denied { mode } => {
-                write!(f, "this user may not {mode} records of this datatype")
+                write!(f, "this user lacks the right to {mode} records of this datatype")
             }
             Self::WrongMode { asked, granted } => write!(
                 f,
-                "asked for {asked}, the server has granted {granted}, which no server of this \
-                 protocol does; it is given back"
+                "the server granted {granted} instead of {asked}, which the protocol does not \
+                 allow; the grant is released"
             ),
         }
     }
@@ -358,10 +359,10 @@ impl fmt::Display for ReassertRefusal {
         match self {
             Self::NotServed(why) => why.fmt(f),
             Self::WrongEpoch { current } => write!(f, "the group is in {current}"),
-            Self::NotListed => f.write_str("that session is not among those that may re-assert"),
-            Self::Claimed => f.write_str("another session has taken that one's place"),
+            Self::NotListed => f.write_str("that session may not re-assert"),
+            Self::Claimed => f.write_str("another session has already re-asserted for that one"),
             Self::TooManyClaims { max } => {
-                write!(f, "the session re-asserts more than the {max} records it may hold")
+                write!(f, "too many records of this session: it may re-assert at most {max}")
             }
             Self::TooManyRecords { max } => full(f, *max),
             Self::TooManyAllClaims { max } => full_of_claims(f, *max),
@@ -371,18 +372,18 @@ impl fmt::Display for ReassertRefusal {
 }
 
 fn full(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
-    write!(f, "the server keeps {max} records, and no more are allowed (max-records)")
+    write!(f, "too many records on this server: the maximum is {max} (max-records)")
 }
 
 fn full_of_claims(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
     write!(
         f,
-        "the server keeps {max} grants and waits, and no more are allowed (four times max-records)"
+        "too many grants and waits on this server: the maximum is {max} (four times max-records)"
     )
 }
 
 fn owners(f: &mut fmt::Formatter<'_>, max: usize) -> fmt::Result {
-    write!(f, "more than {max} owners are named")
+    write!(f, "too many owners: the maximum is {max}")
 }
 
 impl fmt::Display for TermRefusal {

@@ -22,14 +22,14 @@ const EPOCH_BITS: u32 = 23;
 
 const _: () = assert!(EPOCH_BITS + COUNT_BITS == 63);
 
-/// How many changes of owner and restarts a group has seen.
+/// The number of restarts and changes of owner of a group of records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epoch(u32);
 
 impl Epoch {
-    /// Before the first owner.
+    /// The epoch before the first owner.
     pub const NONE: Self = Self(0);
-    /// There is none above it.
+    /// The last epoch.
     pub const MAX: Self = Self((1 << EPOCH_BITS) - 1);
 
     /// The epoch with this number, if it fits into a token.
@@ -44,7 +44,7 @@ impl Epoch {
         self.0
     }
 
-    /// The next one, unless this is the last.
+    /// The next epoch; `None` after [`Epoch::MAX`].
     #[must_use]
     pub fn next(self) -> Option<Self> {
         Self::new(self.0 + 1)
@@ -67,7 +67,7 @@ macro_rules! packed {
             /// The greatest count of an epoch.
             pub const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
 
-            /// Packs the two, if the count fits.
+            /// Packs epoch and count; `None` if the count is above [`Self::COUNT_MAX`].
             #[must_use]
             pub fn new(epoch: Epoch, count: u64) -> Option<Self> {
                 let packed = (i64::from(epoch.0) << COUNT_BITS) | i64::try_from(count).ok()?;
@@ -197,13 +197,13 @@ impl std::error::Error for BadToken {}
 packed! {
     /// A fencing token: one number that rises with every write grant of a record.
     ///
-    /// A write grant takes the next number of its group; a read grant carries the present one. A
-    /// store remembers the highest number that the holder of a *write* lock has shown it, at its
-    /// first read or at a write, and refuses lower ones. The token of a read lock never raises
-    /// that mark.
+    /// A data store that remembers the highest token that a *write* lock has shown it, and refuses
+    /// lower ones, is safe from a process that lost its lock and does not know it yet. The token of
+    /// a read lock must not raise the remembered number: a read grant carries the number of the
+    /// last write grant.
     ///
-    /// All turns of one node under one cached grant have the same token. So the fence tells nodes
-    /// from each other, but not two threads of one node.
+    /// All guards under one cached grant have the same token. The token distinguishes processes
+    /// from each other, not the threads of one process.
     ///
     /// ```
     /// # use lockspan_protocol::Token;
@@ -215,8 +215,8 @@ packed! {
     /// # Ok::<(), lockspan_protocol::BadToken>(())
     /// ```
     ///
-    /// With the feature `serde` it is serialized as the same number. That can be above 2^53: a
-    /// program that reads JSON numbers as floating point should be sent the text.
+    /// With the feature `serde` a token is serialized as the same number. It can be above 2^53:
+    /// send text to a program that reads JSON numbers as floating point, such as JavaScript.
     Token
 }
 packed! {

@@ -42,9 +42,8 @@ impl Desk {
                 return self.failed(&done, trouble(&why));
             }
             None => {
-                let why = self.last_trouble.clone().unwrap_or_else(|| Trouble {
-                    kind: TroubleKind::Unreachable,
-                    said: "the connection to Redis is lost".to_owned(),
+                let why = self.last_trouble.clone().unwrap_or_else(|| {
+                    Trouble::new(TroubleKind::Unreachable, "the connection to Redis is lost")
                 });
                 return self.failed(&done, why);
             }
@@ -63,7 +62,7 @@ impl Desk {
         }
         let (link, heals) = (done.link, self.link.as_ref().is_some_and(Link::heals));
         if self.number == link && !heals {
-            tracing::debug!(%why, "the connection to Redis is of no use; connecting again");
+            tracing::debug!(%why, "the connection to Redis is broken; connecting again");
             self.last_trouble = Some(trouble(why));
             self.unlink(link);
         }
@@ -256,7 +255,7 @@ impl Desk {
         self.leaving.remove(&done.count);
         if *value == Value::Int(0) && done.op != Op::Cancel {
             let record = &done.record;
-            tracing::warn!(%record, "not held: the lock that is released is not in Redis any more");
+            tracing::warn!(%record, "not held: the lock that is released is no longer in Redis");
         }
     }
 
@@ -264,7 +263,7 @@ impl Desk {
     fn lost(&mut self, record: &Record) {
         let Some(claim) = self.claims.get(record) else { return };
         let seq = claim.seq;
-        tracing::warn!(%record, "lost: our identifier is not in Redis any more");
+        tracing::warn!(%record, "lost: our identifier is no longer in Redis");
         // Whatever may be left of it.
         self.leave(record);
         self.say(ToNode::Lost { record: record.clone(), seq });
@@ -369,6 +368,6 @@ fn three(value: &Value) -> Option<(i64, i64, Option<Mode>)> {
 }
 
 fn strange(value: &Value) -> Trouble {
-    let said = format!("Redis answered a script with what none of ours says: {value:?}");
-    Trouble { kind: TroubleKind::Other, said }
+    let said = format!("unexpected reply of Redis to a script: {value:?}");
+    Trouble::new(TroubleKind::Other, said)
 }

@@ -560,7 +560,7 @@ fn next_pause(pause: Duration) -> Duration {
 
 /// It waits in line. Its place is kept by Redis alone.
 pub(crate) fn queued(record: Record, seq: Seq) -> ToNode {
-    ToNode::Queued { record, seq, ticket: Ticket::default() }
+    ToNode::Queued { record, seq, ticket: Ticket::default(), ahead: 0 }
 }
 
 async fn rung(at: Option<Instant>) {

@@ -24,7 +24,7 @@ impl Identity {
     pub(crate) fn draw(name: &str) -> Result<Self, ConnectError> {
         let mut drawn = [0; 16];
         getrandom::fill(&mut drawn).map_err(|why| ConnectError::Local {
-            what: format!("the system gives no random number for the node: {why}"),
+            what: format!("the system has no random numbers: {why}"),
         })?;
         Ok(Self::new(name, u128::from_ne_bytes(drawn)))
     }

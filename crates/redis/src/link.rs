@@ -120,6 +120,7 @@ pub(crate) struct Dial {
 impl Dial {
     /// Connects as the connection with this number.
     pub(crate) async fn connect(&self, number: u64) -> Result<Link, RedisError> {
+        #[cfg(feature = "tls")]
         if self.place.has_tls() {
             choose_provider();
         }
@@ -127,7 +128,7 @@ impl Dial {
         let connecting = timeout(self.patience * 4, self.connect_and_load(number));
         connecting.await.unwrap_or_else(|_| {
             let kind = std::io::ErrorKind::TimedOut;
-            Err(RedisError::from(std::io::Error::new(kind, "it takes too long to connect")))
+            Err(RedisError::from(std::io::Error::new(kind, "timeout while connecting")))
         })
     }
 
@@ -291,6 +292,7 @@ pub(crate) fn spawn(task: impl Future<Output = ()> + Send + 'static) -> JoinHand
 
 /// TLS is done by what the program has chosen; by ring, if it has chosen nothing. Without a choice
 /// a program into which somebody else has brought another would panic.
+#[cfg(feature = "tls")]
 fn choose_provider() {
     // Somebody else may be first, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -1,4 +1,4 @@
-//! How to be connected.
+//! Options of a connection, and connecting with them.
 
 use std::path::PathBuf;
 use std::task::Poll;
@@ -18,8 +18,39 @@ use crate::url::{self, Target};
 const DAY: Duration = Duration::from_secs(86_400);
 const NO_STAY: StayLimits = StayLimits { turns: 0, time: Duration::ZERO };
 
-/// Choices for a connection to any service, and those for Redis. Each has a default that is good
-/// for most.
+/// Options of a connection to any service, and some that concern Redis only.
+///
+/// | option | defaults to | change it when |
+/// |---|---|---|
+/// | [`lease`](Self::lease) | 10 s | locks of a dead process must be free sooner, or later |
+/// | [`margin`](Self::margin) | 0 | clocks drift by more than 5 % |
+/// | [`stay`](Self::stay) | 16 turns, 2 ms | others wait too long, or handing over costs too much |
+/// | [`handoff`](Self::handoff) | [`Handoff::Direct`] | hardly ever |
+/// | [`caching`](Self::caching) | `true`; on Redis `false` | records are seldom used twice |
+/// | [`idle`](Self::idle) | 60 s | many records are used once and never again |
+/// | [`max_cached`](Self::max_cached) | 100,000 records | memory is short |
+/// | [`try_for`](Self::try_for) | 100 ms | the network is slow |
+/// | [`counting`](Self::counting) | if a `metrics` recorder is installed | hardly ever |
+/// | [`name`](Self::name) | `lockspan` | operators look at the lists of the server |
+/// | [`user`](Self::user), [`password`](Self::password) | none | the server has users |
+/// | [`ca`](Self::ca), [`certificate`](Self::certificate) | the system's, none | private TLS |
+/// | Redis: [`hash_tag`](Self::hash_tag) | `false`; in a cluster `true` | others use it |
+/// | Redis: [`plain`](Self::plain) | `false` | nothing but the two keys may be written |
+/// | Redis: [`recheck`](Self::recheck) | 2 s | programs lock by hand |
+/// | Redis: [`poll`](Self::poll) | 50 ms | with `plain` |
+/// | Redis: [`patience`](Self::patience) | 3 s | Redis has long fail-overs |
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::time::Duration;
+///
+/// let locks = lockspan_redis::Options::new()
+///     .lease(Duration::from_secs(5))
+///     .caching(true)
+///     .connect("memory:")
+///     .await?;
+/// # Ok::<(), lockspan_client::ConnectError>(()) }).unwrap();
+/// ```
 #[derive(Clone, Debug)]
 pub struct Options {
     common: lockspan_client::Options,
@@ -41,7 +72,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults.
+    /// All options at their defaults.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -58,35 +89,41 @@ impl Options {
         }
     }
 
-    /// How long the service waits for a word from this node before it gives its records to others.
-    /// Defaults to 10 s. The node extends its lease by itself, and stops using its records a tenth
-    /// earlier. A server has bounds for it: `--min-lease` and `--max-lease`.
+    /// How long the server keeps this process's locks without hearing from it. Then other
+    /// processes may acquire them. Defaults to 10 s; at least 10 ms.
+    ///
+    /// The client extends the lease in the background. If it cannot, its guards stop being
+    /// [valid](lockspan_client::Guard::is_valid) a tenth of the lease before it expires at the
+    /// server. A Lockspan server has bounds for the lease: `--min-lease` and `--max-lease`.
     #[must_use]
     pub fn lease(self, lease: Duration) -> Self {
         Self { lease, common: self.common.lease(lease), ..self }
     }
 
-    /// How much earlier than that tenth of the [lease](Self::lease) this node stops using its
-    /// records. Defaults to 0. Choose more where clocks are worse than 5 %, or where work goes on
-    /// for a while after the guard was checked. It has to be below half of the lease.
+    /// How much earlier guards stop being valid, in addition to a tenth of the
+    /// [lease](Self::lease). Defaults to 0; must be below half of the lease.
+    ///
+    /// Set it where clocks drift by more than 5 %, or where a program goes on working for a known
+    /// time after it has checked [`Guard::is_valid`](lockspan_client::Guard::is_valid).
     #[must_use]
     pub fn margin(self, margin: Duration) -> Self {
         Self { common: self.common.margin(margin), ..self }
     }
 
-    /// How long threads of this node may keep a record that others wait for: at most so many turns
-    /// that begin after the others have asked, within this time. Defaults to 16 turns and 2 ms.
+    /// How long this process may go on using a cached record that another process waits for: at
+    /// most `turns` acquisitions, which all begin within `time` of the other's request. Defaults to
+    /// 16 turns and 2 ms.
     ///
-    /// On Redis without [`caching`](Self::caching) it counts from when a write was granted, also if
-    /// nobody else waits, and is for those here who want to write as soon as the one before lets
-    /// go. No turns: each write is asked for.
+    /// On Redis without [`caching`](Self::caching) the time begins when a write was granted, even
+    /// if nobody else waits. Waiting writers of this process then take turns without a round trip
+    /// to Redis. With 0 turns every write is a round trip.
     #[must_use]
     pub fn stay(self, turns: u32, time: Duration) -> Self {
         Self { common: self.common.stay(turns, time), stay: StayLimits { turns, time }, ..self }
     }
 
-    /// How waits end: by a grant that the server pushes, or by its word to ask again. Defaults to
-    /// [`Handoff::Direct`], the grant.
+    /// How the server ends a wait: by pushing the grant, or by telling the client to ask again.
+    /// Defaults to [`Handoff::Direct`], which pushes the grant.
     ///
     /// It makes no difference on Redis.
     #[must_use]
@@ -94,56 +131,68 @@ impl Options {
         Self { common: self.common.handoff(handoff), ..self }
     }
 
-    /// Whether a record stays on this node while it is not used, so that taking it again makes no
-    /// call. Defaults to `true`; without it each release goes to the server.
+    /// Whether a released record stays cached, so that acquiring it again sends no message.
+    /// Defaults to `true`. With `false` each release goes to the server.
     ///
-    /// On Redis it defaults to `false`: a program that follows the data model by hand can't ask for
-    /// what a node keeps, and waits until it was [idle](Self::idle) for long enough.
+    /// On Redis it defaults to `false`: a program that locks by hand cannot ask for a cached
+    /// record, and waits until it was [idle](Self::idle) for long enough.
     #[must_use]
     pub fn caching(self, caching: bool) -> Self {
         Self { common: self.common.caching(caching), caching: Some(caching), ..self }
     }
 
-    /// After how long an unused record goes back to the service. Defaults to 60 s.
+    /// How long a cached record may be unused before it goes back to the server. Defaults to 60 s.
     #[must_use]
     pub fn idle(self, idle: Duration) -> Self {
         Self { common: self.common.idle(idle), ..self }
     }
 
-    /// Beyond this number of records, those that were used least recently go back to the service.
-    /// Defaults to 100,000.
+    /// How many records may be cached. Beyond that, those used least recently go back to the
+    /// server. Defaults to 100,000.
     #[must_use]
     pub fn max_cached(self, max_cached: usize) -> Self {
         Self { common: self.common.max_cached(max_cached), ..self }
     }
 
-    /// Whether this connection counts for the `metrics` façade. Defaults to doing so as soon as a
-    /// recorder is installed; one that is installed later than the connection is seen within a
-    /// second. Only a recorder that has no fields at all needs `true`.
+    /// Whether this connection reports to the [`metrics`](https://docs.rs/metrics) crate. Defaults
+    /// to yes if a recorder is installed. A recorder that is installed later is noticed within a
+    /// second.
+    ///
+    /// A recorder type without any fields is not noticed: it needs `true`.
+    #[cfg(feature = "metrics")]
     #[must_use]
     pub fn counting(self, counting: bool) -> Self {
         Self { common: self.common.counting(counting), ..self }
     }
 
-    /// How long the forms that try, such as
-    /// [`Record::try_read`](lockspan_client::Record::try_read), give other nodes to hand over what
-    /// they do not use. Defaults to 100 ms.
+    /// How long the `try_` methods, such as
+    /// [`Record::try_read`](lockspan_client::Record::try_read), wait for another process to hand
+    /// over a record that it has cached but does not use. Defaults to 100 ms.
     #[must_use]
     pub fn try_for(self, time: Duration) -> Self {
         Self { common: self.common.try_for(time), ..self }
     }
 
-    /// What the server's lists call this node. Defaults to `lockspan`.
+    /// The name of this client in the lists of the server (`lockspan locks`, the web page).
+    /// Defaults to `lockspan`.
     ///
-    /// In Redis it is how the identifiers of this node begin.
+    /// In Redis, the identifiers of this client begin with it.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
         let name = name.into();
         Self { common: self.common.name(name.clone()), name, ..self }
     }
 
+    /// How people see this node's sessions: in `lockspan locks`, on the server's page, in the
+    /// timeouts of others that wait for its records. Defaults to `program@host[pid]`. At most 256
+    /// bytes without control characters; otherwise connecting fails.
+    #[must_use]
+    pub fn label(self, label: impl Into<String>) -> Self {
+        Self { common: self.common.label(label), ..self }
+    }
+
     /// The user to log in as, for a server that has users. Defaults to `default` if there is a
-    /// password, else to no login. A user in the URL takes precedence.
+    /// password, otherwise to no login. A user in the URL takes precedence.
     #[must_use]
     pub fn user(self, name: impl Into<String>) -> Self {
         Self { common: self.common.user(name), ..self }
@@ -156,25 +205,24 @@ impl Options {
         Self { common: self.common.password(password), ..self }
     }
 
-    /// The file that has the password of the [user](Self::user): it is read each time that a
-    /// connection is made, without white space at its end. Defaults to none. A password in the URL
-    /// takes precedence.
+    /// A file with the password of the [user](Self::user). It is read each time that a connection
+    /// is made; white space at its end is ignored. Defaults to none. A password in the URL takes
+    /// precedence.
     #[must_use]
     pub fn password_file(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.password_file(path), ..self }
     }
 
-    /// `lockspans://`: a PEM file with the authorities that the server's certificate may be from.
-    /// Defaults to those of the system.
+    /// For `lockspans://`: a PEM file with the certificate authorities to trust. Defaults to those
+    /// of the system.
     ///
-    /// `rediss://` ignores it: there it is those of the system, or of `SSL_CERT_FILE`.
+    /// `rediss://` ignores it, and trusts those of the system or of `SSL_CERT_FILE`.
     #[must_use]
     pub fn ca(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.ca(path), ..self }
     }
 
-    /// `lockspans://`: a certificate to show to the server, and its key, both PEM files. Defaults
-    /// to none.
+    /// For `lockspans://`: the client's certificate and its key, both PEM files. Defaults to none.
     ///
     /// `rediss://` ignores it.
     #[must_use]
@@ -182,61 +230,67 @@ impl Options {
         Self { common: self.common.certificate(cert, key), ..self }
     }
 
-    /// The certificate of [`certificate`](Self::certificate) alone: connecting fails unless there
-    /// is a [key](Self::key) too.
+    /// Only the certificate of [`certificate`](Self::certificate). Defaults to none. Connecting
+    /// fails unless [`key`](Self::key) is set too.
     #[must_use]
     pub fn cert(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.cert(path), ..self }
     }
 
-    /// The key of [`certificate`](Self::certificate) alone: connecting fails unless there is a
-    /// [certificate](Self::cert) too.
+    /// Only the key of [`certificate`](Self::certificate). Defaults to none. Connecting fails
+    /// unless [`cert`](Self::cert) is set too.
     #[must_use]
     pub fn key(self, path: impl Into<PathBuf>) -> Self {
         Self { common: self.common.key(path), ..self }
     }
 
-    /// Redis: puts the record's name in braces, `readlock:{<datatype>:<id>}`, so that a Redis
-    /// Cluster has all keys of a record in one slot. Everybody has to do the same. Defaults to
-    /// `false`; with
-    /// `redis-cluster://` to `true`.
+    /// Redis: whether the name of the record is in braces, `readlock:{<datatype>:<id>}`, so that a
+    /// Redis Cluster keeps all keys of a record in one slot. Defaults to `false`, and with
+    /// `redis-cluster://` to `true`. All programs that lock the same records must agree.
     #[must_use]
     pub fn hash_tag(self, hash_tag: bool) -> Self {
         Self { hash_tag, ..self }
     }
 
-    /// Redis: only the two keys of the data model, and nothing beside them: no leases, so what a
-    /// dead program held stays held; no line, but polling; no tokens, all are zero. Defaults to
-    /// `false`.
+    /// Redis: writes only the two keys of a record, and nothing else. Defaults to `false`.
+    ///
+    /// Then there are no leases: what a dead program held stays held until a person deletes it.
+    /// There is no queue: waiters poll. There are no fencing tokens: all are zero.
     #[must_use]
     pub fn plain(self, plain: bool) -> Self {
         Self { plain, ..self }
     }
 
-    /// Redis: how often a waiter looks whether a holder has left that tells nobody: a person, or a
-    /// program that follows the data model by hand. Defaults to 2 s, at least 1 s. Up to half of it
-    /// is added at random.
+    /// Redis: how often a waiter checks whether a record was released by a person or a program that
+    /// locks by hand, and so notifies nobody. Defaults to 2 s; at least 1 s. Up to half of it is
+    /// added at random.
     #[must_use]
     pub fn recheck(self, recheck: Duration) -> Self {
         Self { recheck, ..self }
     }
 
-    /// Redis, with [`Options::plain`]: how often a waiter tries again. Defaults to 50 ms.
+    /// Redis, with [`Options::plain`]: how often a waiter tries again. Defaults to 50 ms; at least
+    /// 1 ms.
     #[must_use]
     pub fn poll(self, poll: Duration) -> Self {
         Self { poll, ..self }
     }
 
-    /// Redis: how long a wait goes on while Redis is not reached or is in trouble that
-    /// [may pass](lockspan_client::TroubleKind::may_pass), before it ends with
+    /// Redis: how long a waiting call goes on while Redis cannot be reached, or has a failure that
+    /// [may pass](lockspan_client::TroubleKind::may_pass). Then it ends with
     /// [`LockError::Trouble`](lockspan_client::LockError::Trouble). Defaults to 3 s.
     #[must_use]
     pub fn patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
     }
 
-    /// Connects. The connection is looked after by a task of the runtime that this is called in,
-    /// and belongs to [this process](lockspan_client::connect#after-a-fork).
+    /// Connects to `url` with these options. See [`connect`](crate::connect) for the URLs.
+    ///
+    /// A task of the current tokio runtime looks after the connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](crate::connect), and [`ConnectError::BadOption`].
     pub async fn connect(self, url: &str) -> Result<Locks, ConnectError> {
         if url::is_ours(url) {
             let target = Target::parse(url, || self.login())?;
@@ -248,8 +302,12 @@ impl Options {
         }
     }
 
-    /// Connects for a program without a runtime: the connection is looked after by a thread of its
-    /// own.
+    /// Connects for a program without an async runtime. A background thread looks after the
+    /// connection.
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::connect`].
     pub fn blocking_connect(self, url: &str) -> Result<Locks, ConnectError> {
         let url = url.to_owned();
         lockspan_client::connect_in_background(async move { self.connect(&url).await })
@@ -269,15 +327,13 @@ impl Options {
             lockspan_client::check_authorities()?;
         }
         if self.recheck < Duration::from_secs(1) {
-            return Err(bad(
-                "to look again more than once a second costs Redis more than it helps",
-            ));
+            return Err(bad("recheck must be at least 1 s"));
         }
         if [self.lease, self.recheck, self.poll, self.patience].iter().any(|time| *time > DAY) {
-            return Err(bad("lease, recheck, poll and patience are a day at most"));
+            return Err(bad("lease, recheck, poll and patience must be at most a day"));
         }
         if self.poll < Duration::from_millis(1) {
-            return Err(bad("to poll more than once a millisecond is not allowed"));
+            return Err(bad("poll must be at least 1 ms"));
         }
         let me = Identity::draw(&self.name)?;
         let (words, heard) = tokio::sync::mpsc::unbounded_channel();
@@ -289,7 +345,7 @@ impl Options {
             words,
         };
         let first = dial.connect(0).await.map_err(|why| {
-            let Trouble { kind, said } = trouble(&why);
+            let Trouble { kind, said, .. } = trouble(&why);
             match kind {
                 TroubleKind::Unreachable => {
                     let source = std::io::Error::other(reason(&why));

@@ -6,7 +6,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 /// What an error means.
 pub(crate) fn trouble(why: &RedisError) -> Trouble {
     let kind = kind(why);
-    Trouble { kind, said: format!("{}; Redis said: {}", advice(kind), reason(why)) }
+    Trouble::new(kind, format!("{}; Redis said: {}", advice(kind), reason(why)))
 }
 
 /// What the server said, without what the client library makes of it.
@@ -69,45 +69,45 @@ fn kind(why: &RedisError) -> TroubleKind {
 fn advice(kind: TroubleKind) -> &'static str {
     match kind {
         TroubleKind::Unreachable => {
-            "the connection to Redis is lost or gives no answer; is it running, and reached by \
-             this address?"
+            "the connection to Redis is lost, or Redis does not reply; is it running, and is the \
+             address right?"
         }
         TroubleKind::FailOver => {
-            "Redis has no master at the moment, or one without replicas: a fail-over is under way; \
-             try again later"
+            "Redis has no master at the moment, or a master without replicas: a failover is in \
+             progress; try again later"
         }
         TroubleKind::ReadOnly => {
-            "this Redis is a read-only replica: a fail-over is under way, or the URL names a \
+            "this Redis is a read-only replica: a failover is in progress, or the URL is that of a \
              replica instead of the master"
         }
         TroubleKind::OutOfMemory => {
-            "Redis has no memory left for another lock (maxmemory); free some, or allow more"
+            "Redis has no memory left for another lock; free some memory, or raise maxmemory"
         }
         TroubleKind::Busy => {
-            "Redis is busy with somebody's script or with loading its data; try again later"
+            "Redis is busy with a script or with loading its data; try again later"
         }
         TroubleKind::Killed => {
-            "our script was killed by somebody (SCRIPT KILL); nothing was changed by it"
+            "the script was killed (SCRIPT KILL), and changed nothing; try again"
         }
         TroubleKind::NoPermission => {
-            "the Redis user may not do what locks need: +evalsha +eval +subscribe +publish and the \
-             commands of the scripts, ~readlock:* ~writelock:* ~lockspan:* and &lockspan:*"
+            "the Redis user lacks rights that locks need: +evalsha +eval +subscribe +publish and \
+             the commands of the scripts, ~readlock:* ~writelock:* ~lockspan:* and &lockspan:*"
         }
-        TroubleKind::NoAuthentication => "Redis does not know this user and password",
+        TroubleKind::NoAuthentication => "wrong user or password for Redis",
         TroubleKind::CrossSlot => {
             "the keys of the record are in different slots of this Redis Cluster; connect with \
-             hash_tag, or with redis-cluster://, which has it, and begin no datatype with }"
+             hash_tag, or with redis-cluster://, which includes it, and begin no datatype with }"
         }
         TroubleKind::ClusterDown => {
-            "the Redis Cluster does not serve the slot of this record at the moment, or it is a \
-             cluster and the URL does not say so: redis-cluster://"
+            "the Redis Cluster does not serve the slot of this record at the moment; or this is a \
+             cluster, and the URL must begin with redis-cluster://"
         }
         TroubleKind::WrongType => {
-            "somebody has used a key of this record for something else: readlock has to be a set, \
-             writelock a string"
+            "a key of this record is used for something else: readlock must be a set, writelock a \
+             string"
         }
         TroubleKind::CantSave => {
-            "Redis can't write to its disk, and takes no changes until it can \
+            "Redis can't write to its disk, and accepts no changes until it can \
              (stop-writes-on-bgsave-error)"
         }
         _ => "Redis refused",

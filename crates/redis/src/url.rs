@@ -2,6 +2,9 @@
 
 use lockspan_client::ConnectError;
 
+/// Why a URL with TLS is refused in a build without it.
+const NEEDS_TLS: &str = "rediss:// needs the feature `tls` of the crate lockspan";
+
 /// What a URL names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -94,7 +97,13 @@ impl Target {
     ) -> Result<Self, ConnectError> {
         let place = url.split('?').next().unwrap_or_default();
         let login = if place.contains('@') { String::new() } else { login()? };
-        Self::read(url, login).map_err(|why| ConnectError::bad_url(url, why))
+        let target = Self::read(url, login).and_then(|it| it.if_possible(cfg!(feature = "tls")));
+        target.map_err(|why| ConnectError::bad_url(url, why))
+    }
+
+    /// Refuses TLS in a build without it.
+    fn if_possible(self, has_tls: bool) -> Result<Self, &'static str> {
+        if self.place.has_tls() && !has_tls { Err(NEEDS_TLS) } else { Ok(self) }
     }
 
     fn read(url: &str, other: String) -> Result<Self, &'static str> {
@@ -107,7 +116,7 @@ impl Target {
         };
         let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
         if database.parse::<u32>().is_err() && !database.is_empty() {
-            return Err("after the host there may be / and the number of a database");
+            return Err("only / and the number of a database may follow the host");
         }
         let is_sentinel = scheme.ends_with("sentinel");
         let is_cluster = scheme.ends_with("cluster");
@@ -124,7 +133,8 @@ impl Target {
                 "master" if is_sentinel && !value.is_empty() => master = Some(value.to_owned()),
                 _ => {
                     return Err(
-                        "after ? there may be hash_tag, plain, caching, for sentinels master",
+                        "unknown parameter; the parameters are hash_tag, plain, caching and, for \
+                         sentinels, master",
                     );
                 }
             }
@@ -136,11 +146,13 @@ impl Target {
             let url = |(host, port): &(String, u16)| format!("{tls}://{login}{host}:{port}");
             Place::Cluster(hosts.iter().map(url).collect())
         } else if is_sentinel {
-            let master = master.ok_or("a sentinel is asked for a master: ?master=NAME")?;
+            let master = master.ok_or("a sentinel needs the name of a master: ?master=NAME")?;
             let login = format!("{tls}://{login}master/{database}");
             Place::Sentinel { sentinels: hosts, master, login }
         } else {
-            let [(host, port)] = &hosts[..] else { return Err("one host and port is allowed") };
+            let [(host, port)] = &hosts[..] else {
+                return Err("only one host and port is allowed");
+            };
             Place::One(format!("{tls}://{login}{host}:{port}/{database}"))
         };
         Ok(Self { place, hash_tag, plain, caching })
@@ -176,7 +188,7 @@ fn flag(value: &str) -> Result<bool, &'static str> {
     match value {
         "" | "1" | "yes" | "true" => Ok(true),
         "0" | "no" | "false" => Ok(false),
-        _ => Err("a choice after ? is yes or no"),
+        _ => Err("a parameter after ? must be yes or no"),
     }
 }
 
@@ -186,7 +198,7 @@ fn host_port(host: &str, is_sentinel: bool) -> Result<(String, u16), &'static st
         Some((_, port)) => {
             let name = &host[..host.len() - port.len() - 1];
             let port = port.parse().ok().filter(|&port: &u16| port > 0);
-            (name, port.ok_or("the port has to be a number from 1 to 65535")?)
+            (name, port.ok_or("the port must be a number from 1 to 65535")?)
         }
         None => (host, if is_sentinel { 26379 } else { 6379 }),
     };
@@ -199,6 +211,16 @@ mod tests {
 
     fn parse(url: &str) -> Result<Target, ConnectError> {
         Target::parse(url, || Ok(String::new()))
+    }
+
+    #[test]
+    fn without_tls_its_schemes_are_refused_with_the_name_of_the_feature() {
+        let read = |url| Target::read(url, String::new()).unwrap();
+        for url in ["rediss://h", "rediss-cluster://a,b", "rediss-sentinel://s?master=m"] {
+            assert_eq!(read(url).if_possible(false), Err(NEEDS_TLS), "{url}");
+            assert!(read(url).if_possible(true).is_ok(), "{url}");
+        }
+        assert!(read("redis://h").if_possible(false).is_ok());
     }
 
     #[test]
@@ -256,13 +278,17 @@ mod tests {
             ("redis:h", "// is missing"),
             ("redis://", "the host is missing"),
             ("redis://:p@:1", "the host is missing"),
-            ("redis://h:0", "the port has to be a number from 1 to 65535"),
-            ("redis://a,b", "one host and port is allowed"),
-            ("redis://h/x", "after the host there may be / and the number of a database"),
+            ("redis://h:0", "the port must be a number from 1 to 65535"),
+            ("redis://a,b", "only one host and port is allowed"),
+            ("redis://h/x", "only / and the number of a database may follow the host"),
             ("redis-cluster://h/1", "a cluster has no databases"),
-            ("redis-sentinel://h", "a sentinel is asked for a master: ?master=NAME"),
-            ("redis://h?plain=2", "a choice after ? is yes or no"),
-            ("redis://h?x", "after ? there may be hash_tag, plain, caching, for sentinels master"),
+            ("redis-sentinel://h", "a sentinel needs the name of a master: ?master=NAME"),
+            ("redis://h?plain=2", "a parameter after ? must be yes or no"),
+            (
+                "redis://h?x",
+                "unknown parameter; the parameters are hash_tag, plain, caching and, for \
+                 sentinels, master",
+            ),
         ] {
             match parse(url) {
                 Err(ConnectError::BadUrl { why: said, .. }) => assert_eq!(said, why, "{url}"),

@@ -36,7 +36,7 @@ pub(crate) fn tcp(at: impl Display, why: &io::Error) -> String {
         ),
         ErrorKind::AddrNotAvailable => format!(
             "can't listen on {at}: no network interface of this machine has that address. Use \
-             127.0.0.1 or [::1], or one that `ip address` shows"
+             127.0.0.1 or [::1], or an address that `ip address` shows"
         ),
         _ => format!("can't listen on {at}: {why}. Choose another address"),
     }
@@ -47,28 +47,28 @@ fn socket_file(path: &Path, why: &io::Error) -> String {
     let above = above.display();
     match why.kind() {
         ErrorKind::NotFound => format!(
-            "can't make the socket {shown}: there is no directory {above}. Make it, or choose \
-             another path"
+            "can't create the socket {shown}: the directory {above} does not exist. Create it, or \
+             choose another path"
         ),
         ErrorKind::NotADirectory => format!(
-            "can't make the socket {shown}: {above} is not a directory. Choose another path"
+            "can't create the socket {shown}: {above} is not a directory. Choose another path"
         ),
         // The other errors of this kind say more than the system does, and what to do.
         ErrorKind::PermissionDenied if why.raw_os_error().is_some() => format!(
-            "can't make the socket {shown}: user {} may not write to {above}. Choose a path in a \
-             directory of that user, or give it the right",
+            "can't create the socket {shown}: user {} may not write to {above}. Choose a path in a \
+             directory of that user, or allow the user to write there",
             own_user()
         ),
         ErrorKind::InvalidInput | ErrorKind::InvalidFilename => format!(
-            "can't make the socket {shown}: its path has {} bytes, and {PATH} is the most. Choose \
-             a shorter one",
+            "can't create the socket {shown}: its path has {} bytes, and the maximum is {PATH}. \
+             Choose a shorter path",
             path.as_os_str().len()
         ),
         ErrorKind::AddrInUse => format!(
-            "can't make the socket {shown}: another process listens there. Stop it, or choose \
+            "can't create the socket {shown}: another process listens there. Stop it, or choose \
              another path"
         ),
-        _ => format!("can't make the socket {shown}: {why}"),
+        _ => format!("can't create the socket {shown}: {why}"),
     }
 }
 
@@ -81,14 +81,17 @@ pub(crate) fn data(path: &Path, why: &io::Error) -> String {
     match (why.kind(), file) {
         (ErrorKind::AlreadyExists | ErrorKind::NotADirectory, Some(file)) => {
             let file = file.display();
-            format!("{file} is not a directory. Name a directory, or a path where one can be made")
+            format!(
+                "{file} is not a directory. Choose a directory, or a path where one can be created"
+            )
         }
         (ErrorKind::PermissionDenied, _) if why.raw_os_error().is_some() => format!(
-            "can't use {shown}: {why}. Let user {} read and write there, or name another directory",
+            "can't use {shown}: {why}. Allow user {} to read and write there, or choose another \
+             directory",
             own_user()
         ),
         (ErrorKind::ReadOnlyFilesystem, _) => {
-            format!("can't use {shown}: {why}. Name a directory that can be written")
+            format!("can't use {shown}: {why}. Choose a writable directory")
         }
         _ => format!("can't use {shown}: {why}"),
     }
@@ -116,7 +119,7 @@ mod tests {
             listening(&Address::Unix("/none/x.sock".into()), &why)
         };
         let text = unix(2);
-        assert!(text.contains("there is no directory /none. Make it"), "{text}");
+        assert!(text.contains("the directory /none does not exist. Create it"), "{text}");
         let text = unix(13);
         assert!(text.contains("may not write to /none"), "{text}");
         let text = unix(20);

@@ -35,8 +35,8 @@ impl AuditGate {
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.is_closed() {
             return Err(
-                "nothing was done: nobody reads the server's log, and what operators do must be \
-                 in it. See to its reader (journald, a pipe), then try again",
+                "nothing was done: actions of operators must be logged, and the server's log is \
+                 not being read. Check what reads it (journald, a pipe), then try again",
             );
         }
         Ok(())

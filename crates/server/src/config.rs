@@ -1,4 +1,4 @@
-//! What a server is started with.
+//! Options of a server.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,83 +12,93 @@ use lockspan_wire::WireLimits;
 
 use crate::audit::AuditGate;
 
-/// The port of the service.
+/// The default port of the lock service.
 pub const DEFAULT_PORT: u16 = 7420;
 
 /// For each record that a server may keep, so many grants and waits: sessions share records.
 pub(crate) const CLAIMS_PER_RECORD: usize = 4;
 
-/// Plain data; [`Config::default`] is a server on the loopback address that keeps nothing on disk.
-/// Its limits need some 20 GiB of memory at the worst; those of [`Config::for_this_machine`] fit.
+/// Options of a server. [`Config::default`] listens on the loopback address, port 7420, and keeps
+/// nothing on disk.
+///
+/// The default limits allow clients to make the server use some 20 GiB of memory.
+/// [`Config::for_this_machine`] chooses limits that fit the machine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen. Port 0 is a free one; [`Server::addresses`](crate::Server::addresses) tells
-    /// which.
+    /// Where to listen. Defaults to `127.0.0.1:7420`. Port 0 means any free port;
+    /// [`Server::addresses`](crate::Server::addresses) tells which.
     pub listen: Vec<Address>,
-    /// Where epochs and sessions are kept.
+    /// Where epochs and sessions are stored. Defaults to nowhere.
     pub data: Data,
-    /// Where a page for people and metrics are served over HTTP, if they are. Port 0 is a free one;
-    /// [`Server::http_address`](crate::Server::http_address) tells which.
+    /// Where the web page and the metrics are served over HTTP. Defaults to nowhere. Port 0 means
+    /// any free port; [`Server::http_address`](crate::Server::http_address) tells which.
     pub http: Option<Http>,
-    /// Bounds and times of the lock protocol.
+    /// Limits and times of the lock protocol. Leases are at most 60 s by default.
     pub protocol: Limits,
-    /// Bounds on what a client may send.
+    /// Limits on what a client may send.
     pub wire: WireLimits,
-    /// Bytes of events that may wait for a client that does not read, and of replies behind one
-    /// that is not known yet. Past it its connection is closed. Other replies need no such bound:
-    /// while 64 KiB of them wait, the client's commands are not carried out.
+    /// How many bytes of events may be buffered for a client that does not read, and of replies
+    /// behind one that is not ready yet. Beyond that its connection is closed. Defaults to 8 MiB.
+    /// Other replies need no such limit: while 64 KiB of them are buffered, further commands of the
+    /// client are not read.
     pub outbox: usize,
-    /// Bytes that may wait for all clients together, with those of commands that are not all there
-    /// yet. Past it the connection is closed for which most wait. Not below
+    /// How many bytes may be buffered for all clients together, including incomplete commands.
+    /// Beyond that the connection with the largest buffer is closed. Defaults to 256 MiB; at least
     /// [`outbox`](Self::outbox) and the longest frame.
     pub outboxes: usize,
-    /// How long one connection's commands may keep a thread before other connections have their
-    /// turn. Shorter turns are fairer and cost more. A single step is not interrupted.
+    /// How long the commands of one connection may keep a thread before other connections have
+    /// their turn. Defaults to 1 ms. Shorter turns are fairer and cost more. A single step is not
+    /// interrupted.
     pub turn: Duration,
-    /// How many connections there may be. Where there are users, the last few are kept for those
-    /// who may `admin` everything.
+    /// How many connections the server accepts. Defaults to 10,000. If there are users, the last
+    /// few are reserved for users that may `admin` everything.
     pub connections: usize,
-    /// How many of them one user may have.
+    /// How many connections one user may have. Defaults to 2,500.
     pub connections_per_user: usize,
-    /// How many tables the records are divided among, each with a lock of its own: 1 to 256.
+    /// Into how many tables, each with its own mutex, the records are divided: 1 to 256. Defaults
+    /// to 16.
     pub shards: usize,
-    /// The server stops when there was no session and no connection for so long.
+    /// The server stops after this time without a session and a connection. Defaults to never.
     pub idle_exit: Option<Duration>,
-    /// How long a stop waits for clients to read what they were sent.
+    /// How long [`Server::stop`](crate::Server::stop) waits for clients to read what they were
+    /// sent. Defaults to 2 s.
     pub stop_grace: Duration,
-    /// When nothing came from a TCP client for so long, the system asks whether it is still there.
-    /// A client that does not answer for 30 s, or takes nothing for this time and 30 s, is
-    /// disconnected; its sessions live as long as their leases. From 1 s to 9 h.
+    /// After this time without data from a TCP client, TCP keepalive probes are sent: 1 s to 9 h. A
+    /// client that does not answer them for 30 s, or receives nothing for this time and 30 s, is
+    /// disconnected. Its sessions live on until their leases expire.
     pub keepalive: Duration,
-    /// TLS, on every TCP port; socket files have their mode.
+    /// Certificate and key for TLS, on every TCP port. Defaults to no TLS. Socket files never have
+    /// TLS; they are protected by their mode.
     pub tls: Option<ServerFiles>,
-    /// The file of those who may log in, see [`users`](crate::users). Without it whoever can
+    /// The file of users, see [`users`](crate::users). Defaults to none: then everybody who can
     /// connect may do everything.
     pub users: Option<PathBuf>,
-    /// How many sessions one user may have; those that were there before a restart are let in
-    /// beyond it.
+    /// How many sessions one user may have. Defaults to 25,000. Sessions from before a restart are
+    /// accepted beyond it.
     pub sessions_per_user: usize,
-    /// How many records the sessions of one user may hold or wait for; those that were there before
-    /// a restart are let in beyond it.
+    /// How many records the sessions of one user may hold or wait for. Defaults to 4,000,000.
+    /// Records from before a restart are accepted beyond it.
     pub records_per_user: usize,
-    /// How long a client may take to log in, where that is needed.
+    /// How long a client may take to log in. Defaults to 30 s.
     pub login_within: Duration,
-    /// Listens on addresses that other machines reach even without TLS and users.
+    /// Whether to listen on addresses that other machines can reach without TLS and users. Defaults
+    /// to `false`.
     pub insecure: bool,
-    /// Who may connect to the socket files.
+    /// Who may connect to the socket files. Defaults to the user of the process.
     pub socket: SocketRights,
-    /// The data of an earlier run were lost, and this is known of them.
+    /// What is known of an earlier run whose data were lost. Defaults to none.
     pub lost: Option<LostData>,
-    /// What writes the log closes it when lines about operators' actions can't be kept any more.
+    /// Closed by the log writer when it can no longer keep lines about operators' actions: then
+    /// operators' commands are refused.
     pub audit: AuditGate,
 }
 
 /// Who may connect to a socket file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketRights {
-    /// Its mode: who may write to it may connect.
+    /// The mode of the file: users that may write to it may connect. Defaults to `0o600`.
     pub mode: u32,
-    /// Its group, by number; otherwise that of the process.
+    /// The group of the file, by number. Defaults to that of the process.
     pub group: Option<u32>,
 }
 
@@ -99,13 +109,13 @@ impl Default for SocketRights {
     }
 }
 
-/// What is known of a run whose data were deleted under it.
+/// What is known of an earlier run whose data were deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostData {
-    /// Its epoch: tokens go on above it.
+    /// The epoch of that run: the tokens of this one are higher.
     pub epoch: u32,
-    /// It may not have ended by itself, with nothing held: nothing is granted until every lease of
-    /// it is over.
+    /// Whether locks may have been held when that run ended: then nothing is granted until every
+    /// lease of it has expired.
     pub held: bool,
 }
 
@@ -140,30 +150,31 @@ impl Default for Config {
     }
 }
 
-/// The port of the page and the metrics.
+/// The default port of the web page and the metrics.
 pub const DEFAULT_HTTP_PORT: u16 = 7421;
 
-/// Where a server is to be seen.
+/// Where the web page and the metrics are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Http {
-    /// An address of this machine.
+    /// The address to listen on.
     pub at: SocketAddr,
-    /// A server that can't listen there does not start. Otherwise it says so, and starts without.
+    /// Whether the server fails to start if it cannot listen there. If `false`, it logs a warning
+    /// and starts without the page.
     pub required: bool,
 }
 
-/// Where epochs and sessions are kept, so that a restart continues where the last run ended.
+/// Where epochs and sessions are stored, so that a restart continues where the last run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// In `lockspan.data` in this directory, which is made if it is not there. If the server
-    /// listens on socket files alone, its sessions are not synced: after a crash of the machine
-    /// nothing is granted until the longest lease that it could have given is over.
+    /// In the file `lockspan.data` of this directory, which is created if needed. If the server
+    /// listens only on socket files, sessions are not synced to disk: after a crash of the machine
+    /// nothing is granted until the longest possible lease has expired.
     Dir(PathBuf),
-    /// Nowhere. A restart knows of no session, so it grants nothing until the longest lease that it
-    /// could have given is over.
+    /// Nowhere. After a restart the server grants nothing until the longest possible lease has
+    /// expired, because it does not know the sessions of the last run.
     None {
-        /// There was no run before this one, or all its clients are gone: grant at once. If that is
-        /// not true, two clients can hold the same record.
+        /// There was no earlier run, or all its clients are gone: grant at once. If that is not
+        /// true, two clients can hold the same record.
         fresh: bool,
     },
 }
@@ -173,7 +184,7 @@ pub enum Data {
 pub enum Address {
     /// A TCP port.
     Tcp(SocketAddr),
-    /// A socket file.
+    /// A Unix socket file.
     Unix(PathBuf),
 }
 
@@ -196,7 +207,7 @@ impl fmt::Display for BadAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not an address: write <ip>:<port>, as in 127.0.0.1:{DEFAULT_PORT}, or \
+            "{:?} is not an address: use <ip>:<port>, as in 127.0.0.1:{DEFAULT_PORT}, or \
              unix:<path>",
             self.text
         )

@@ -95,10 +95,10 @@ pub enum StartError {
 }
 
 /// What to do without the data file; `docs/operating.md` says the same.
-const START_ANEW: &str = "Don't restore it from a backup. Wait until every lease is over (the \
-                          longest and a tenth; 66 s if max-lease is 60s), reset what your stores \
-                          remember of fencing tokens, which begin anew, move the whole directory \
-                          away, and start in an empty one";
+const START_ANEW: &str = "Don't restore it from a backup. Wait until every lease has expired \
+                          (max-lease and a tenth of it: 66 s if max-lease is 60s), reset the \
+                          highest fencing token in your stores, since tokens start again from the \
+                          beginning, move the whole directory away, and start with an empty one";
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -106,18 +106,16 @@ impl fmt::Display for StartError {
             Self::Option { option, why } => write!(f, "{option}: {why}"),
             Self::NotLoopback { address, no_tls, no_users } => {
                 let missing = match (no_tls, no_users) {
-                    (true, false) => "there is no TLS: name tls-cert and tls-key",
-                    (false, true) => "there are no users: name a file with users",
-                    _ => {
-                        "there is neither TLS nor any user: name tls-cert, tls-key and a file with \
-                         users"
-                    }
+                    (true, false) => "there is no TLS: set tls-cert and tls-key",
+                    (false, true) => "there are no users: set users to a file with users",
+                    _ => "there is neither TLS nor any user: set tls-cert, tls-key and users",
                 };
                 write!(
                     f,
                     "listen: {address} can be reached from other machines, and {missing}. Or \
-                     listen on 127.0.0.1, [::1] or unix:<path>. With insecure it listens all the \
-                     same, and whoever reaches it can read along or take and break every lock"
+                     listen on 127.0.0.1, [::1] or unix:<path>. The option insecure allows it \
+                     anyway; then anyone who reaches the address can read the traffic, and take \
+                     and break every lock"
                 )
             }
             Self::Tls(why) => write!(f, "tls: {why}"),
@@ -127,13 +125,13 @@ impl fmt::Display for StartError {
             }
             Self::HttpNotLoopback(at) => write!(
                 f,
-                "http: {at} can be reached from other machines, and what is shown there is not \
-                 encrypted. Take 127.0.0.1 or [::1], and look at it from elsewhere through an SSH \
-                 tunnel (ssh -L)"
+                "http: {at} can be reached from other machines, and the page is not encrypted. Use \
+                 127.0.0.1 or [::1], and open the page from other machines through an SSH tunnel \
+                 (ssh -L)"
             ),
             Self::Http { at, why } => write!(
                 f,
-                "http, for the page and the metrics: {} with --http, or do without by --http none",
+                "http (page and metrics): {} with --http, or turn them off with --http none",
                 advice::tcp(at, why)
             ),
             Self::SocketInUse { path, holder: None } => write!(
@@ -149,22 +147,25 @@ impl fmt::Display for StartError {
                         ", and listens there. Stop it, or choose another path"
                     }
                     theirs if theirs.is_foreign() => {
-                        ", and is not a server of this user. End it, or choose a path in a \
+                        ", and is not a server of this user. Stop it, or choose a path in a \
                          directory that only this user can write to"
                     }
-                    _ => ". As root, fuser -v names it. End it, or choose another path",
+                    _ => {
+                        ". To find that process, run fuser -v as root. Stop it, or choose another \
+                         path"
+                    }
                 })
             }
             Self::SocketReplaceable { dir, mode } => write!(
                 f,
-                "listen: every user may write to {0} ({mode}) and put a socket of their own in the \
-                 place of the server's. Take that right away (chmod o-w {0}), or choose a path in \
-                 a directory that only this user can write to",
+                "listen: every user may write to {0} ({mode}) and could replace the server's \
+                 socket. Remove that permission (chmod o-w {0}), or choose a path in a directory \
+                 that only this user can write to",
                 dir.display()
             ),
             Self::NotASocket(path) => write!(
                 f,
-                "listen: {} is there already and is not a socket. Move it away, or choose another \
+                "listen: {} already exists and is not a socket. Move it away, or choose another \
                  path",
                 path.display()
             ),
@@ -175,17 +176,17 @@ impl fmt::Display for StartError {
                 }
                 f.write_str(match holder {
                     Some(holder) if holder.may_be_server() => {
-                        ", most likely another server. Stop it, or give this one a directory \
-                         of its own"
+                        ", probably another server. Stop it, or choose another directory for this \
+                         server"
                     }
                     Some(holder) if holder.is_foreign() => {
-                        ", and is not a server of this user: it has opened the file when others \
-                         could. Nothing is wrong with the data. End that process, and start again \
-                         with the same directory"
+                        ", and is not a server of this user: it opened the file when other users \
+                         could. The data are not damaged. Stop that process, and start again with \
+                         the same directory"
                     }
                     _ => {
-                        ". As root, fuser -v names it. Nothing is wrong with the data. End that \
-                         process, and start again with the same directory"
+                        ". To find that process, run fuser -v as root. The data are not damaged. \
+                         Stop that process, and start again with the same directory"
                     }
                 })
             }
@@ -197,8 +198,8 @@ impl fmt::Display for StartError {
             }
             Self::OldData(path) => write!(
                 f,
-                "data-dir: {} is of an earlier development version, and this one does not read \
-                 it. {START_ANEW}",
+                "data-dir: {} was written by an earlier development version, which this version \
+                 can't read. {START_ANEW}",
                 path.display()
             ),
             Self::Thread(why) => write!(f, "can't start a thread: {why}"),

@@ -1,4 +1,8 @@
-//! The lock service on sockets: [`Server::start`] with a [`Config`].
+//! The Lockspan lock server, to embed in a program.
+//!
+//! Most people run the server with the command `lockspan serve`, which is built on this crate. Use
+//! the crate to start a server inside a test or another program: [`Server::start`] with a
+//! [`Config`]. Clients connect with the crate `lockspan`.
 //!
 //! ```
 //! use lockspan_server::{Address, Config, Data, Server};
@@ -17,24 +21,30 @@
 //! # }
 //! ```
 //!
-//! | module | job |
-//! |---|---|
-//! | `service` | the machines of `lockspan-protocol`, for many threads; see its header |
-//! | `store` | epochs and sessions on disk |
-//! | `net` | sockets, commands, replies |
-//! | [`users`] | who may do what |
-//! | `http` | the page and the metrics |
-//! | `own_runtime` | threads apart from the lock service, for the page and for TLS handshakes |
-//! | `audit` | nothing is done by operators that is not in the log |
-//! | `machine` | limits that fit the memory and the descriptors |
-//! | `readable` | names for people |
-//! | `private` | files that only the server's user can open |
-//! | `lock_holder` | which process has locked a file |
-//! | `seldom` | messages that would flood the log |
-//! | `server` | start and stop |
-//! | `turn` | how long a task keeps a thread |
+//! A server without a data directory ([`Data::None`]) that is not `fresh` grants nothing for the
+//! first minute: clients of an earlier run may still hold locks. Give it a directory, or say that
+//! it is the first one.
+//!
+//! The module [`users`] has the file of users and their rights.
 
 #![forbid(unsafe_code)]
+
+// | module | job |
+// |---|---|
+// | `service` | the state machines of `lockspan-protocol`, for many threads; see its header |
+// | `store` | epochs and sessions on disk |
+// | `net` | sockets, commands, replies |
+// | `users` | users, passwords and rights |
+// | `http` | the web page and the metrics |
+// | `own_runtime` | threads apart from the lock service, for the page and for TLS handshakes |
+// | `audit` | operators' actions are logged, or not carried out |
+// | `machine` | limits that fit the memory and the file descriptors |
+// | `readable` | names as text for people |
+// | `private` | files that only the server's user can open |
+// | `lock_holder` | which process has locked a file |
+// | `seldom` | rate limits for log messages |
+// | `server` | start and stop |
+// | `turn` | how long a task keeps a thread |
 
 mod advice;
 mod audit;
@@ -67,12 +77,19 @@ pub use error::StartError;
 pub use lock_holder::LockHolder;
 pub use lockspan_tls::ServerFiles;
 pub use machine::{Fitted, Machine};
+#[doc(hidden)]
+pub use net::glob::Pattern;
 pub use readable::readable;
 pub use server::{Server, threads};
 pub use stats::Stats;
 
-/// Locks. A thread that died inside has left behind what nobody should go on with: then this dies
-/// too, and clients keep what their leases give them.
+/// Locks a mutex. Panics if a thread panicked while it held it: its data may be inconsistent.
+/// Clients then keep their locks until the leases expire.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread has died while it held this lock")
 }
+
+/// The examples of this crate's README, which run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

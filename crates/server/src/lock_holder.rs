@@ -91,7 +91,7 @@ impl fmt::Display for LockHolder {
         match self.user {
             User::Known(uid) => write!(f, "process {pid} of user {uid}"),
             User::Other => write!(f, "process {pid} of another user"),
-            User::Ended => write!(f, "a process that process {pid} has started, which has ended"),
+            User::Ended => write!(f, "a process that was started by process {pid} (now ended)"),
         }
     }
 }
@@ -167,7 +167,7 @@ mod tests {
             (is(User::Known(private::own_user())), true, false, "process 7 of user "),
             (is(User::Known(private::own_user() + 1)), false, true, "process 7 of user "),
             (is(User::Other), false, true, "process 7 of another user"),
-            (is(User::Ended), false, false, "process 7 has started, which has ended"),
+            (is(User::Ended), false, false, "started by process 7 (now ended)"),
         ] {
             assert_eq!((holder.may_be_server(), holder.is_foreign()), (is_ours, is_foreign));
             assert!(holder.to_string().contains(text), "{holder}");

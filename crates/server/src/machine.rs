@@ -167,8 +167,8 @@ impl Fitted {
         let (value, source) = match (is_chosen, value > carried) {
             (true, true) => {
                 self.warnings.push(format!(
-                    "{option} {value} is more than this process can be sure to carry ({memory}): \
-                     about {carried} fit"
+                    "{option} {value} may need more than the available memory ({memory}): about \
+                     {carried} fit"
                 ));
                 (value, option.to_owned())
             }
@@ -210,10 +210,10 @@ impl Config {
         settle(&mut limits.records, "max-records", "records", carried);
         limits.claims = limits.records.saturating_mul(CLAIMS_PER_RECORD);
         let carried = machine.carries(64, 1 << 10);
-        settle(&mut limits.waiters_per_record, "max-waiters", "waiters a record", carried);
+        settle(&mut limits.waiters_per_record, "max-waiters", "waiters per record", carried);
         // A single client may need this much.
         let carried = machine.carries(8, 1).max(self.outbox).max(self.wire.frame);
-        let what = "bytes that wait for clients";
+        let what = "bytes queued for clients";
         settle(&mut self.outboxes, "max-outboxes", what, carried);
         for (of_user, option, all) in [
             (&mut self.connections_per_user, "max-connections-per-user", self.connections),
@@ -227,7 +227,7 @@ impl Config {
         }
         if self.users.is_some() {
             fitted.limits.push(format!(
-                "of each user {} connections, {} sessions, {} records, {} waiters a record",
+                "per user {} connections, {} sessions, {} records, {} waiters per record",
                 self.connections_per_user,
                 self.sessions_per_user,
                 self.records_per_user,
@@ -259,7 +259,7 @@ impl Config {
         if is_chosen || left < LEAST {
             fitted.warnings.push(format!(
                 "there are {descriptors} file descriptors (ulimit -n), and the server needs {own} \
-                 beside its connections: {carried} connections are let in instead of {}",
+                 of them for itself: {carried} connections are accepted instead of {}",
                 self.connections
             ));
         }
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(
             fitted.to_string(),
             "10000 connections (default), 100000 sessions (default), 16000000 records (default), \
-             100000 waiters a record (default), 268435456 bytes that wait for clients (default)"
+             100000 waiters per record (default), 268435456 bytes queued for clients (default)"
         );
     }
 
@@ -333,8 +333,8 @@ mod tests {
         assert_eq!(config.protocol.claims, 64_000_000);
         assert_eq!(
             fitted.warnings,
-            ["max-records 16000000 is more than this process can be sure to carry (memory: \
-              1 GiB): about 524288 fit"]
+            ["max-records 16000000 may need more than the available memory (memory: 1 GiB): \
+                 about 524288 fit"]
         );
         assert!(fitted.to_string().contains("16000000 records (max-records)"), "{fitted}");
     }

@@ -71,7 +71,7 @@ fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let file = options.mode(0o600).custom_flags(flags).open(path).map_err(|why| {
         let is_link = why.raw_os_error() == Some(Errno::LOOP.raw_os_error());
-        if is_link { refused("it is a symbolic link, and none is followed here") } else { why }
+        if is_link { refused("it is a symbolic link, which is not allowed here") } else { why }
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is not a regular file")) }
 }

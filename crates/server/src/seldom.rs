@@ -49,7 +49,10 @@ impl Seldom {
         }
         state.logged += 1;
         let left_out = std::mem::take(&mut state.left_out);
-        Some(if left_out == 0 { String::new() } else { format!(" (and {left_out} times before)") })
+        Some(match left_out {
+            0 => String::new(),
+            _ => format!(" (similar lines suppressed before: {left_out})"),
+        })
     }
 }
 
@@ -66,9 +69,9 @@ mod tests {
         for millis in (50..1000).step_by(50) {
             assert_eq!(at(millis), None);
         }
-        assert_eq!(at(1000).as_deref(), Some(" (and 19 times before)"));
+        assert_eq!(at(1000).as_deref(), Some(" (similar lines suppressed before: 19)"));
         assert_eq!(at(1999), None);
-        assert_eq!(at(5000).as_deref(), Some(" (and 1 times before)"));
+        assert_eq!(at(5000).as_deref(), Some(" (similar lines suppressed before: 1)"));
         assert_eq!(at(6000).as_deref(), Some(""));
     }
 
@@ -79,7 +82,7 @@ mod tests {
         let logged = (0..100).filter(|_| seldom.may_log(start).is_some()).count();
         assert_eq!(logged, 3);
         let later = seldom.may_log(start + PAUSE);
-        assert_eq!(later.as_deref(), Some(" (and 97 times before)"));
+        assert_eq!(later.as_deref(), Some(" (similar lines suppressed before: 97)"));
         assert_eq!(seldom.may_log(start + PAUSE).as_deref(), Some(""));
     }
 }

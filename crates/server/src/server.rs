@@ -37,17 +37,20 @@ const HANDSHAKES: &str = "lockspan-tls";
 /// The longest time before the first probe that the system takes.
 const KEEPALIVE_MAX: Duration = Duration::from_secs(9 * 3600);
 
-/// How many threads a runtime for a server should have: half of the processors, since its clients
-/// are on the same machine. If that is one, it looks for messages for a moment before it sleeps.
+/// How many threads a runtime for a server should have: half of the processors, because clients
+/// often run on the same machine. A runtime with one thread polls for messages for a moment before
+/// it sleeps.
 #[must_use]
 pub fn threads() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).max(1)
 }
 
-/// A running server. Dropping it ends it at once, as if its process had been killed;
-/// [`Server::stop`] lets its clients know first. Either way its sessions stay in the data
-/// directory, and the next server there continues them.
+/// A running server.
+///
+/// [`Server::stop`] ends it in order. Dropping it ends it at once, as if its process had been
+/// killed. Either way its sessions stay in the data directory, and the next server there continues
+/// them.
 #[derive(Debug)]
 pub struct Server {
     running: Arc<Running>,
@@ -76,11 +79,16 @@ enum Stage {
 }
 
 impl Server {
-    /// Starts a server; when this returns, it answers. To be called within a Tokio runtime, which
-    /// the server's tasks live in. The page has a thread of its own, and so have TLS handshakes.
+    /// Starts a server. When this returns, it accepts connections. Call it within a tokio runtime,
+    /// which runs the server's tasks. The web page and TLS handshakes have their own threads.
     ///
-    /// If the disk is full, it starts all the same: commands that need storage are refused with
-    /// `LOADING` until there is room, and then it goes on by itself.
+    /// If the disk is full, the server starts all the same: commands that need storage are refused
+    /// with `LOADING` until there is space.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`]: an option is out of its bounds, an address is in use, or a file cannot be
+    /// used.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
         let tls = config.tls.as_ref().map(|files| files.load()).transpose();
@@ -204,25 +212,25 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, with real ports.
+    /// The addresses that the server listens on, with the actual ports.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.running.shared.addresses
     }
 
-    /// Where the page and the metrics are, with the real port.
+    /// The address of the web page and the metrics, with the actual port.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.running.http
     }
 
-    /// Its epoch: the upper part of the tokens that it gives.
+    /// The epoch of this run: the upper part of the tokens that it issues.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.running.shared.service.highest_epoch()
     }
 
-    /// Makes a socket file anew that was deleted, and listens there again. Who is connected stays.
+    /// Creates a socket file again that was deleted, and listens there. Connected clients stay.
     pub async fn listen_again(&self, path: &Path) -> Result<(), StartError> {
         let shared = &self.running.shared;
         // It has the lock beside it, which we could not take a second time.
@@ -235,19 +243,19 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the server: nobody is let in or granted anything any more, every session hears of it,
-    /// and what clients were sent is given them as long as [`Config::stop_grace`] allows. Sessions
-    /// stay in the data directory.
+    /// Stops the server: it accepts and grants nothing more, tells every session, and waits for
+    /// clients to read what they were sent, for at most [`Config::stop_grace`]. Sessions stay in
+    /// the data directory.
     pub async fn stop(&self) {
         self.running.stop().await;
     }
 
-    /// Until the server has stopped.
+    /// Waits until the server has stopped.
     pub async fn wait(&self) {
         self.running.wait().await;
     }
 
-    /// What it has done, and has now.
+    /// Counts of what the server has done, and of what it has now.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.running.shared.stats()
@@ -346,9 +354,9 @@ fn check_reach(config: &Config) -> Result<(), StartError> {
             return Err(StartError::NotLoopback { address, no_tls, no_users });
         }
         let danger = match (no_tls, no_users) {
-            (true, false) => "passwords and locks go over the network in the clear",
-            (false, true) => "whoever reaches it may take, see and break every lock",
-            _ => "whoever reaches it may take, see and break every lock, and read along",
+            (true, false) => "passwords and locks go over the network unencrypted",
+            (false, true) => "anyone who reaches it can see, take and break every lock",
+            _ => "anyone who reaches it can see, take and break every lock, and read the traffic",
         };
         tracing::warn!("INSECURE: {address} can be reached from other machines; {danger}");
     }
@@ -366,11 +374,13 @@ fn warn_of_rights(config: &Config) {
         let Ok(mode) = std::fs::metadata(path).map(|found| FileMode::of(&found)) else { continue };
         let path = path.display();
         if is_secret && mode.lets_all_read() {
-            tracing::warn!("everybody on this machine may read {path} ({mode}): chmod o-r {path}");
+            tracing::warn!(
+                "every user of this machine may read {path} ({mode}); run: chmod o-r {path}"
+            );
         }
         if mode.lets_all_write() {
             tracing::warn!(
-                "everybody on this machine may change {path} ({mode}): chmod o-w {path}"
+                "every user of this machine may change {path} ({mode}); run: chmod o-w {path}"
             );
         }
     }
@@ -388,28 +398,30 @@ fn warn_of_certificates(config: &Config) -> Result<(), StartError> {
 fn check(config: &Config) -> Result<(), StartError> {
     let option = |option, why: &str| Err(StartError::Option { option, why: why.to_owned() });
     if config.listen.is_empty() {
-        return option("listen", "name at least one address");
+        return option("listen", "at least one address is required");
     }
     if !(1..=256).contains(&config.shards) {
         return option("shards", &format!("{} is not between 1 and 256", config.shards));
     }
     if !(Duration::from_secs(1)..=KEEPALIVE_MAX).contains(&config.keepalive) {
-        return option("tcp-keepalive", "it has to be from 1s to 9h");
+        return option("tcp-keepalive", "it must be from 1s to 9h");
     }
     if config.connections == 0 {
-        return option("connections", "0 would let nobody in");
+        return option("connections", "it must be at least 1");
     }
     if config.outbox < 1024 {
-        return option("outbox", "less than 1024 bytes is too little for a reply");
+        return option("outbox", "it must be at least 1024 bytes");
     }
     if config.outboxes < config.outbox.max(config.wire.frame) {
-        let why = "all clients together need at least what one may have, outbox and the longest \
-                   command";
+        let why = "it must be at least as large as outbox and as the longest command (frame)";
         return option("outboxes", why);
     }
     let limits = &config.protocol;
     if limits.ttl_min > limits.ttl_max || limits.ttl_min.is_zero() {
-        return option("ttl_min", "the shortest lease must be above 0, and not above the longest");
+        return option(
+            "ttl_min",
+            "the shortest lease must be above 0 and not longer than the longest lease",
+        );
     }
     Ok(())
 }
@@ -428,17 +440,19 @@ fn open_data(config: &Config) -> Result<(Option<Opened>, Storage, Saved), StartE
         Data::None { fresh } => {
             let ttl = config.protocol.ttl_max;
             tracing::warn!(
-                "there is no data directory: fencing tokens are ordered within one run only"
+                "there is no data directory: fencing tokens only increase within one run of the \
+                 server"
             );
             if *fresh {
                 tracing::warn!(
-                    "told that this start is fresh, so records are granted at once: if a client \
-                     of an earlier run still holds one, two hold it"
+                    "fresh start: records are granted at once. If a client of an earlier run still \
+                     holds a record, two clients hold it"
                 );
             } else {
                 let wait = ttl + lockspan_protocol::margin(ttl);
                 tracing::warn!(
-                    "nothing is granted for {wait:?}, until every lease of an earlier run is over"
+                    "nothing is granted for {wait:?}, until every lease of an earlier run has \
+                     expired"
                 );
             }
             let saved = Saved::nothing(*fresh, ttl, SessionId(draw()?));
@@ -492,7 +506,7 @@ async fn exit_when_idle(running: Weak<Running>, idle: Duration) {
             quiet_since = Instant::now();
             seen = total;
         } else if quiet_since.elapsed() >= idle {
-            tracing::info!("nobody was here for {idle:?}");
+            tracing::info!("no session and no connection for {idle:?}");
             // In a task of its own: stopping ends this one.
             tokio::spawn(async move { running.stop().await });
             return;
@@ -505,6 +519,6 @@ fn draw() -> Result<u64, StartError> {
 }
 
 fn no_random(why: getrandom::Error) -> StartError {
-    let why = format!("the system gives none: {why}");
+    let why = format!("the system has none: {why}");
     StartError::Option { option: "random numbers", why }
 }

@@ -14,8 +14,10 @@ pub struct Stats {
     pub grants: u64,
     /// Acquires that were told to wait.
     pub queued: u64,
-    /// Revokes.
+    /// Revokes, each once.
     pub revokes: u64,
+    /// Revokes that were sent again because the record was not given up yet.
+    pub revoke_repeats: u64,
     /// Retries.
     pub retries: u64,
     /// Releases and cancels.
@@ -61,7 +63,6 @@ pub(crate) struct Counts {
     pub(crate) acquires: u64,
     pub(crate) grants: u64,
     pub(crate) queued: u64,
-    pub(crate) revokes: u64,
     pub(crate) retries: u64,
     pub(crate) releases: u64,
     pub(crate) refusals: u64,
@@ -74,7 +75,6 @@ impl Stats {
         self.acquires += counts.acquires;
         self.grants += counts.grants;
         self.queued += counts.queued;
-        self.revokes += counts.revokes;
         self.retries += counts.retries;
         self.releases += counts.releases;
         self.refusals += counts.refusals;

@@ -12,7 +12,8 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, Error, RootCertStore, SignatureAlgorithm, SignatureScheme};
 
-use crate::files::{BadFile, ServerFiles, chain, key, provider, unfit};
+use crate::files::{BadFile, ServerFiles};
+use crate::load::{chain, key, provider, unfit};
 
 /// Before a certificate ends, this is how long it is told that it will.
 const SOON: Duration = Duration::from_secs(14 * DAY);
@@ -49,8 +50,8 @@ impl ServerFiles {
         let bits = signer.sign(b"").map_err(wrong)?.len() * 8;
         Ok((bits > RSA_BITS).then(|| {
             format!(
-                "{}: with an RSA key of {bits} bits each handshake takes milliseconds, and so \
-                 clients can keep the server busy; use a P-256 key",
+                "{}: with an RSA key of {bits} bits each handshake takes milliseconds, so clients \
+                 can overload the server; use a P-256 key",
                 self.key.display()
             )
         }))
@@ -60,8 +61,8 @@ impl ServerFiles {
 /// What is to be said about the time of a certificate.
 fn time(path: &Path, cert: &CertificateDer<'_>, now: Duration) -> Option<String> {
     let what = match (invalid(cert, now), invalid(cert, now + SOON)) {
-        (Some(Invalid::Before), _) => "is not valid yet, and clients refuse it".to_owned(),
-        (Some(Invalid::After(_)), _) => "has expired, and clients refuse it".to_owned(),
+        (Some(Invalid::Before), _) => "is not valid yet; clients refuse it".to_owned(),
+        (Some(Invalid::After(_)), _) => "has expired; clients refuse it".to_owned(),
         (None, Some(Invalid::After(end))) => {
             let days = end.saturating_sub(now).as_secs() / DAY + 1;
             format!("expires within {days} days; then clients refuse it")
@@ -114,9 +115,9 @@ mod tests {
         let now = SystemTime::now();
         let day = Duration::from_secs(DAY);
         for (at, expected) in [
-            (now - day, "server.pem: a certificate in it is not valid yet, and clients refuse it"),
+            (now - day, "server.pem: a certificate in it is not valid yet; clients refuse it"),
             (now, "server.pem: a certificate in it expires within 2 days; then clients refuse it"),
-            (now + 5 * day, "server.pem: a certificate in it has expired, and clients refuse it"),
+            (now + 5 * day, "server.pem: a certificate in it has expired; clients refuse it"),
         ] {
             let said = files.concerns(at).expect("good files");
             assert!(said.len() == 1 && said[0].contains(expected), "{said:?}");
@@ -129,6 +130,8 @@ mod tests {
         );
         let (cert, key) = (made.pem("good"), made.key("good"));
         let good = ServerFiles { cert, key, client_ca: None };
+        // Made a moment later, so it was not valid yet at the time above.
+        let now = SystemTime::now();
         assert_eq!(good.concerns(now).expect("good files"), [""; 0]);
         assert_eq!(good.concerns(now + 15 * day).expect("good files").len(), 0);
         assert_eq!(good.concerns(now + 17 * day).expect("good files").len(), 1);

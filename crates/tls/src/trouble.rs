@@ -2,15 +2,19 @@
 
 use std::io;
 
+#[cfg(feature = "rustls")]
 use rustls::{AlertDescription, CertificateError, Error};
 
 /// Why a TLS connection failed, as far as a person can do something about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TlsTrouble {
     /// The other side does not speak TLS.
     NotTls,
     /// No authority that we trust has signed the server's certificate.
     UnknownIssuer,
+    /// The server's certificate is one of a certificate authority, not one of a server.
+    AuthorityCertificate,
     /// The server's certificate is for another name.
     WrongName,
     /// The server's certificate has expired.
@@ -25,8 +29,20 @@ pub enum TlsTrouble {
     Other,
 }
 
+/// How webpki calls a certificate of an authority in the place of a server's.
+#[cfg(feature = "rustls")]
+const CA_USED: &str = "CaUsedAsEndEntity";
+
 impl TlsTrouble {
     /// What this error of a connection means; `None` if it is not one of TLS.
+    #[cfg(not(feature = "rustls"))]
+    #[must_use]
+    pub fn of(_: &io::Error) -> Option<Self> {
+        None
+    }
+
+    /// What this error of a connection means; `None` if it is not one of TLS.
+    #[cfg(feature = "rustls")]
     #[must_use]
     pub fn of(why: &io::Error) -> Option<Self> {
         let why = why.get_ref()?.downcast_ref::<Error>()?;
@@ -41,6 +57,10 @@ impl TlsTrouble {
                 }
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
                     Self::NotYetValid
+                }
+                // rustls has no name for it: it passes on the error of webpki.
+                CertificateError::Other(why) if why.to_string().contains(CA_USED) => {
+                    Self::AuthorityCertificate
                 }
                 _ => Self::Other,
             },
@@ -60,7 +80,7 @@ impl TlsTrouble {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "rustls"))]
 mod tests {
     use rustls::InvalidMessage;
 

@@ -132,10 +132,18 @@ fn put_node(message: &ToNode, to: &mut impl Words) {
             to.mode(*give_back);
             to.record(record);
         }
-        ToNode::Queued { record, seq, ticket } => {
-            to.begin("queued", 3);
+        ToNode::Queued { record, seq, ticket, ahead } => {
+            to.begin("queued", 4);
             to.number(seq.0);
             to.packed(ticket.number());
+            to.number((*ahead).into());
+            to.record(record);
+        }
+        ToNode::HeldBy { record, seq, ahead, holders } => {
+            to.begin("held-by", 4);
+            to.number(seq.0);
+            to.number((*ahead).into());
+            to.holders(holders);
             to.record(record);
         }
         ToNode::Retry { record, seq } => {
@@ -328,6 +336,13 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
         b"queued" => ToNode::Queued {
             seq: from.seq("seq")?,
             ticket: from.ticket("ticket")?,
+            ahead: from.count("ahead")?,
+            record: from.record()?,
+        },
+        b"held-by" => ToNode::HeldBy {
+            seq: from.seq("seq")?,
+            ahead: from.count("ahead")?,
+            holders: from.holders("holders")?,
             record: from.record()?,
         },
         b"retry" => ToNode::Retry { seq: from.seq("seq")?, record: from.record()? },
@@ -381,7 +396,7 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
             from.end()?;
             return Ok(Event::Stopping);
         }
-        _ => return Err(from.not("kind", kind, "known here")),
+        _ => return Err(from.not("kind", kind, "known to this version")),
     };
     from.end()?;
     Ok(Event::Node(event))
@@ -413,7 +428,7 @@ fn read_acquire_refusal(from: &mut Reader<'_>) -> Result<AcquireRefusal, Bad> {
         b"stale-seq" => read_bare(from, AcquireRefusal::StaleSeq)?,
         b"upgrade-conflict" => read_bare(from, AcquireRefusal::UpgradeConflict)?,
         b"not-held" => read_bare(from, AcquireRefusal::NotHeld)?,
-        _ => return Err(from.not("reason", why, "known here")),
+        _ => return Err(from.not("reason", why, "known to this version")),
     })
 }
 
@@ -429,7 +444,7 @@ fn read_session_refusal(from: &mut Reader<'_>) -> Result<SessionRefusal, Bad> {
         b"unknown" => read_bare(from, SessionRefusal::Unknown)?,
         b"differs" => read_bare(from, SessionRefusal::Differs)?,
         b"resting" => read_bare(from, SessionRefusal::Resting)?,
-        _ => return Err(from.not("reason", why, "known here")),
+        _ => return Err(from.not("reason", why, "known to this version")),
     })
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn bulks<'a>(buf: &'a [u8], limits: &WireLimits, few: &mut Few<'a>) -
     if count > limits.args {
         let max = limits.args;
         return Err(WireError::new(format!(
-            "a list of {count} elements, and at most {max} are allowed"
+            "a list has {count} elements, and the maximum is {max}"
         )));
     }
     for index in 0..count {
@@ -79,7 +79,7 @@ pub(crate) fn from_server(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
                 let Some((_, end)) = blob(buf, at, limits)? else { return Ok(None) };
                 at = end;
             }
-            b'>' if depth > 0 => return Err(WireError::new("a push inside of a list")),
+            b'>' if depth > 0 => return Err(WireError::new("a push inside a list")),
             b'*' | b'~' | b'%' | b'>' => {
                 let Some((declared, end)) = length(buf, at, "a list", limits)? else {
                     return Ok(None);
@@ -90,7 +90,7 @@ pub(crate) fn from_server(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
             }
             _ => {
                 return Err(WireError::new(format!(
-                    "a reply begins with {}, which is no kind of RESP3 value",
+                    "a reply begins with {}, which is not a RESP3 type",
                     shown(kind)
                 )));
             }
@@ -132,7 +132,7 @@ fn line(buf: &[u8], limits: &WireLimits) -> Seen<usize> {
     if buf.len() < max {
         return Ok(None);
     }
-    Err(WireError::new(format!("a line does not end within {max} bytes")))
+    Err(WireError::new(format!("a line is longer than the maximum of {max} bytes")))
 }
 
 /// Where the bytes of the blob at `at` begin, and where it ends with its CR LF.
@@ -182,14 +182,14 @@ fn long_length(digits: &[u8], at: usize, what: &str, limits: &WireLimits) -> See
             }
             _ => {
                 return Err(WireError::new(format!(
-                    "the length of {what} must be digits, and has {}",
+                    "the length of {what} must be digits, but has {}",
                     shown(byte)
                 )));
             }
         }
         if len > limits.frame {
             return Err(WireError::new(format!(
-                "the length of {what} is beyond the {} bytes of a frame",
+                "the length of {what} is above the maximum of {} bytes per frame",
                 limits.frame
             )));
         }
@@ -206,7 +206,7 @@ fn fits(len: usize, limits: &WireLimits) -> Result<usize, WireError> {
         return Ok(len);
     }
     let max = limits.frame;
-    Err(WireError::new(format!("a frame of {len} bytes or more, and at most {max} are allowed")))
+    Err(WireError::new(format!("a frame has {len} bytes or more, and the maximum is {max}")))
 }
 
 /// A byte for a person: `'x'` or `'\x16'`.

@@ -1,9 +1,15 @@
-//! The lock protocol as bytes: RESP frames, as Redis speaks them. No I/O, no clock.
+//! The lock protocol as bytes: RESP frames, the format of Redis. No I/O, no clock.
 //!
-//! Two languages share a connection. Strangers (`redis-cli`, any Redis client) send commands and
-//! get replies: [`take_command`], [`Value`], [`reply`]. Nodes send one-way messages, the command
-//! `LS.TELL`, and hear events: [`put_tell`], [`take_from_server`]. `docs/wire.md` in the repository
-//! has every command with an example, and every field.
+//! This crate is for those who write a server or a client of the protocol.
+//!
+//! Two kinds of messages share a connection:
+//!
+//! - Any Redis client, such as `redis-cli`, sends commands and gets replies: [`take_command`],
+//!   [`Value`], [`reply`].
+//! - Lockspan's client sends one-way messages, with the command `LS.TELL`, and receives events:
+//!   [`put_tell`], [`take_from_server`].
+//!
+//! `docs/wire.md` in the repository has every command with an example, and every field.
 //!
 //! ```
 //! use bytes::BytesMut;
@@ -16,20 +22,23 @@
 //! # Ok::<(), lockspan_wire::WireError>(())
 //! ```
 //!
-//! | module | job |
-//! |---|---|
-//! | `gate` | whether a whole frame is there, and whether it may be: before anything is kept |
-//! | `hot` | the frames that nearly all are, read in one go |
-//! | `value` | replies, both ways |
-//! | `words` | the fields of a message, as bulk strings or as text; `read` is the way back |
-//! | `tell`, `event` | the messages between nodes and servers |
-//! | `command` | what strangers send: an array of bulk strings, or a line typed by hand |
-//! | `reply`, `seen` | what they are answered |
-//! | `public` | what a session is called where others can see it |
-//! | `secret` | passwords, and how no copy of one is left in memory |
-//! | `attention` | when either end keeps looking for the next message |
+//! [`WireLimits`] bounds what a peer may send: a frame beyond the limits is refused before it is
+//! buffered.
 
 #![forbid(unsafe_code)]
+
+// | module | job |
+// |---|---|
+// | `gate` | whether a whole frame has arrived and is within the limits, before it is parsed |
+// | `hot` | fast codec for the most common frames |
+// | `value` | replies, encoded and decoded |
+// | `words` | the fields of a message as bulk strings or text; `read` decodes them |
+// | `tell`, `event` | the messages between clients and servers |
+// | `command` | commands: an array of bulk strings, or a line typed by hand |
+// | `reply`, `seen` | the replies to commands |
+// | `public` | the public name of a session, which does not give its id away |
+// | `secret` | passwords, and wiping them from memory |
+// | `attention` | how long either end polls for the next message before it sleeps |
 
 mod attention;
 mod command;
@@ -58,3 +67,8 @@ pub use public::PublicId;
 pub use secret::{Secret, move_and_wipe, wipe};
 pub use tell::put_tell;
 pub use value::{Value, put_command, put_value};
+
+/// The examples of this crate's README, which run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Handoff, LocalWait, Mode, Owner, Record, Seq, SessionId, Term, Ticket,
-    Token,
+    Annotation, Epoch, Group, GroupSet, Handoff, Holder, LocalWait, Mode, Owner, Record, Seq,
+    SessionId, Term, Ticket, Token,
 };
 
 use crate::error::ErrorCode;
@@ -30,6 +30,7 @@ const MODE: &str = "one of R, W";
 const OWNERS: &str = "a list of numbers such as 7,8 (or - for none)";
 const WAITS: &str = "a list of waits such as 7>8,8>9 (or - for none)";
 const GROUPS: &str = "a list of groups from 0 to 255 such as 0-127,200 (or - for none)";
+const HOLDERS: &str = "a list of holders such as W,1500,cron%40host,- (or - for none)";
 const TERMS: &str = "a list of terms such as 0-127@3;128-255@4 (or - for none)";
 /// What a span of time must be.
 pub(crate) const MILLIS: &str = "a number of milliseconds such as 1500 or 0.5";
@@ -106,7 +107,7 @@ impl<'a> Reader<'a> {
         match self.next() {
             None => Ok(()),
             Some(word) => Err(Bad::new(format!(
-                "{} at {} {} is one too many",
+                "unexpected {} at {} {}",
                 quoted(word),
                 self.noun,
                 self.taken
@@ -146,7 +147,7 @@ impl<'a> Reader<'a> {
     ) -> Result<(), Bad> {
         if value.is_some() {
             let (noun, at) = (self.noun, self.taken);
-            return Err(Bad::new(format!("{option} at {noun} {at} was given before")));
+            return Err(Bad::new(format!("{option} at {noun} {at} was already given")));
         }
         *value = Some(read(self)?);
         Ok(())
@@ -173,8 +174,8 @@ impl<'a> Reader<'a> {
         }
         let (noun, at) = (self.noun, self.taken);
         Bad::new(format!(
-            "{what} {} at {noun} {at} is a public id, as lists show it, and this needs the secret \
-             number that LS.OPEN returned to the session's owner",
+            "{what} {} at {noun} {at} is a public id, as lists show it, but the secret number that \
+             LS.OPEN returned is needed here",
             quoted(word)
         ))
     }
@@ -264,6 +265,19 @@ impl<'a> Reader<'a> {
                 Some(Term { groups: groups(set)?, epoch: epoch(number)? })
             })
         })
+    }
+
+    /// The label of a session, or the note of an acquire.
+    pub(crate) fn annotation(&mut self, what: &str) -> Result<Annotation, Bad> {
+        let word = self.word(what)?;
+        Annotation::new(word).map_err(|why| {
+            let (noun, at) = (self.noun, self.taken);
+            Bad::new(format!("{what} {} at {noun} {at} is not allowed: {why}", quoted(word)))
+        })
+    }
+
+    pub(crate) fn holders(&mut self, what: &str) -> Result<Vec<Holder>, Bad> {
+        self.parsed(what, HOLDERS, |word| list(word, b';', holder))
     }
 
     /// The record, which is the last field of a message.
@@ -373,6 +387,19 @@ pub(crate) fn duration(word: &[u8]) -> Option<Duration> {
     let millis = digits(whole)?;
     let nanos = digits(part)? * 10_u128.pow(6 - part.len() as u32) + millis % 1000 * 1_000_000;
     Some(Duration::new(u64::try_from(millis / 1000).ok()?, nanos as u32))
+}
+
+/// `mode,milliseconds,label,note`, the texts as [`escaped`](crate::words::escaped) writes them.
+fn holder(word: &[u8]) -> Option<Holder> {
+    let mut parts = word.split(|&byte| byte == b',');
+    let mut next = || parts.next();
+    let text = |word: &[u8]| {
+        Annotation::new(&*percent_encoding::percent_decode(word).collect::<Vec<u8>>()).ok()
+    };
+    let (mode, held) = (mode(next()?)?, duration(next()?)?);
+    let label = text(next()?)?;
+    let note = optional(next()?, text)?;
+    next().is_none().then_some(Holder { label, note, mode, held })
 }
 
 fn groups(word: &[u8]) -> Option<GroupSet> {

@@ -21,13 +21,15 @@
 //! | anything refused | [`CommandError`] from the refusal, as a [`Value`] |
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Tick, Ticket, Token,
+    Annotation, Epoch, Group, GroupSet, Handoff, Mode, Record, SLOTS, Seq, SessionId, Term, Tick,
+    Ticket, Token,
 };
 
 use crate::error::{CommandError, ErrorCode};
@@ -56,8 +58,38 @@ pub fn channel_session(channel: &[u8]) -> Option<SessionId> {
     (self::channel(SessionId(number)).as_bytes() == channel).then_some(SessionId(number))
 }
 
+/// What others than its owner see of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
+    /// Its public id.
+    pub id: PublicId,
+    /// What it calls itself, if it does.
+    pub label: Option<Annotation>,
+}
+
+/// The label with the public id behind it, or the id alone.
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.label {
+            Some(label) => write!(f, "{label} ({})", self.id),
+            None => self.id.fmt(f),
+        }
+    }
+}
+
 /// How a server names its sessions to others than their owners.
-pub type Public<'a> = &'a dyn Fn(SessionId) -> PublicId;
+pub type Public<'a> = &'a dyn Fn(SessionId) -> Who;
+
+/// The fields `session` and, if it is known, `label`.
+pub(crate) fn who(who: Who) -> impl Iterator<Item = (&'static str, Value)> {
+    let label = who.label.map(|label| ("label", text(&label)));
+    [("session", shown(who.id))].into_iter().chain(label)
+}
+
+/// A label or a note as a reply has it.
+fn text(text: &Annotation) -> Value {
+    Value::bulk(text.as_str().to_owned())
+}
 
 /// A public id as a reply has it.
 pub(crate) fn shown(id: PublicId) -> Value {
@@ -131,12 +163,13 @@ pub fn granted(seq: Seq, mode: Mode, token: Token, give_back: Option<Mode>) -> V
 
 /// The acquire is in line.
 #[must_use]
-pub fn queued(seq: Seq, mode: Mode, ticket: Ticket) -> Value {
+pub fn queued(seq: Seq, mode: Mode, ticket: Ticket, ahead: u32) -> Value {
     Value::map([
         ("status", "queued".into()),
         ("seq", seq.0.into()),
         ("mode", mode_word(mode).into()),
         ("ticket", ticket.number().into()),
+        ("ahead", u64::from(ahead).into()),
     ])
 }
 
@@ -147,18 +180,18 @@ pub fn already(record: &Record, claim: &ClaimView) -> CommandError {
     let (Seq(seq), mode) = (claim.seq, mode_word(claim.mode));
     let text = match (claim.token, claim.ticket) {
         (Some(token), _) => format!(
-            "the session holds {record} already: seq {seq}, mode {mode}, token {}; release it or \
-             convert it, or take a session for each thread, as LS.LOCK does",
+            "the session already holds {record}: seq {seq}, mode {mode}, token {}; release it or \
+             convert it, or use a session for each thread, as LS.LOCK does",
             token.number()
         ),
         (None, Some(ticket)) => format!(
-            "the session waits for {record} already: seq {seq}, mode {mode}, ticket {}; repeat \
-             that with SEQ {seq}, or LS.CANCEL it",
+            "the session already waits for {record}: seq {seq}, mode {mode}, ticket {}; repeat the \
+             command with SEQ {seq}, or LS.CANCEL it",
             ticket.number()
         ),
         (None, None) => format!(
-            "{record} is reserved for the session already: seq {seq}, mode {mode}; acquire it \
-             with SEQ {seq}"
+            "{record} is already reserved for the session: seq {seq}, mode {mode}; acquire it with \
+             SEQ {seq}"
         ),
     };
     CommandError::new(ErrorCode::Already, text)
@@ -195,7 +228,7 @@ pub fn record(view: &RecordView, public: Public<'_>, now: Tick) -> Value {
             ("group", i64::from(slot.group().0).into()),
             ("state", state_word(view.state).into()),
             ("holders", Value::Array(view.holders.iter().map(claim).collect())),
-            ("waiters", Value::Array(view.waiters.iter().map(claim).collect())),
+            ("waiters", Value::Array(view.waiters_in_turn().into_iter().map(claim).collect())),
         ]
         .into_iter()
         .chain(more.into_iter().flatten()),
@@ -214,7 +247,7 @@ pub fn unknown_record(name: &Record, recovers: bool) -> Value {
         more_holders: 0,
         more_waiters: 0,
     };
-    record(&view, &|_| PublicId::of_hash(0), Tick::ZERO)
+    record(&view, &|_| Who { id: PublicId::of_hash(0), label: None }, Tick::ZERO)
 }
 
 fn claim(claim: &ClaimView, public: Public<'_>, now: Tick) -> Value {
@@ -223,16 +256,13 @@ fn claim(claim: &ClaimView, public: Public<'_>, now: Tick) -> Value {
         claim.token.map(|token| ("token", token.number().into())),
         claim.ticket.map(|ticket| ("ticket", ticket.number().into())),
         claim.revoked.map(|wanted| ("revoked", mode_word(wanted).into())),
+        claim.note.as_ref().map(|note| ("note", text(note))),
     ];
     Value::map(
-        [
-            ("session", shown(public(claim.session))),
-            ("seq", claim.seq.0.into()),
-            ("mode", mode_word(claim.mode).into()),
-        ]
-        .into_iter()
-        .chain(rest.into_iter().flatten())
-        .chain([age]),
+        who(public(claim.session))
+            .chain([("seq", claim.seq.0.into()), ("mode", mode_word(claim.mode).into())])
+            .chain(rest.into_iter().flatten())
+            .chain([age]),
     )
 }
 
@@ -250,7 +280,7 @@ pub struct Recovery {
     /// How many sessions have yet to re-assert what they had.
     pub sessions: usize,
     /// Some of them.
-    pub some: Vec<PublicId>,
+    pub some: Vec<Who>,
     /// There may have been sessions of which nothing is known, so the longest lease is waited for.
     pub unknown: bool,
     /// How long it takes at most: until then they have come back, or their leases are over.
@@ -263,7 +293,7 @@ pub struct Recovery {
 pub fn recovering(mut reply: Value, recovery: &Recovery) -> Value {
     let map = Value::map([
         ("sessions", (recovery.sessions as u64).into()),
-        ("waits-for", Value::Array(recovery.some.iter().map(|id| shown(*id)).collect())),
+        ("waits-for", Value::Array(recovery.some.iter().map(|it| shown(it.id)).collect())),
         ("unknown", Value::Int(recovery.unknown.into())),
         ("left-ms", millis(recovery.left)),
     ]);
@@ -278,8 +308,8 @@ pub fn recovering(mut reply: Value, recovery: &Recovery) -> Value {
 /// A session, as `LS.SESSIONS` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
-    /// Its public id.
-    pub session: PublicId,
+    /// Its public id and label.
+    pub session: Who,
     /// Its lease.
     pub lease: Duration,
     /// How much of the lease is left, if that is known.
@@ -304,18 +334,17 @@ pub fn sessions(views: &[SessionView]) -> Value {
     let one = |view: &SessionView| {
         let user = view.user.as_ref().map(|user| ("user", Value::bulk(user.to_string())));
         Value::map(
-            [
-                ("session", shown(view.session)),
-                ("lease-ms", millis(view.lease)),
-                ("left-ms", view.left.map_or(Value::Null, millis)),
-                ("handoff", handoff_word(view.handoff).into()),
-                ("connections", (view.connections as u64).into()),
-                ("records", (view.records as u64).into()),
-            ]
-            .into_iter()
-            .chain(view.recovers.then_some(("recovers", Value::Int(1))))
-            .chain(view.ends.then_some(("ends", Value::Int(1))))
-            .chain(user),
+            who(view.session.clone())
+                .chain([
+                    ("lease-ms", millis(view.lease)),
+                    ("left-ms", view.left.map_or(Value::Null, millis)),
+                    ("handoff", handoff_word(view.handoff).into()),
+                    ("connections", (view.connections as u64).into()),
+                    ("records", (view.records as u64).into()),
+                ])
+                .chain(view.recovers.then_some(("recovers", Value::Int(1))))
+                .chain(view.ends.then_some(("ends", Value::Int(1))))
+                .chain(user),
         )
     };
     Value::Array(views.iter().map(one).collect())

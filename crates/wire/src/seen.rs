@@ -6,7 +6,7 @@ use lockspan_protocol::server::OwnersView;
 use lockspan_protocol::server::watch::{Happening, What};
 use lockspan_protocol::{Owner, Record, SessionId, Tick};
 
-use crate::reply::{Public, millis, shown};
+use crate::reply::{Public, millis, who};
 use crate::value::Value;
 use crate::words::mode_word;
 
@@ -37,13 +37,11 @@ fn happening(it: &Happening, public: Public<'_>, now: Tick) -> Value {
         What::Deadlock => ("deadlock", [None, None, None]),
     };
     Value::map(
-        [
-            ("age-ms", millis(now.since(it.at))),
-            ("session", shown(public(it.session))),
-            ("what", what.into()),
-        ]
-        .into_iter()
-        .chain(more.into_iter().flatten()),
+        [("age-ms", millis(now.since(it.at)))]
+            .into_iter()
+            .chain(who(public(it.session)))
+            .chain([("what", what.into())])
+            .chain(more.into_iter().flatten()),
     )
 }
 
@@ -73,20 +71,19 @@ pub fn waits(
     let name = |record: &Record| Value::bulk(record.as_bytes().to_vec());
     let ids = |owners: &[Owner]| Value::Array(owners.iter().map(|it| it.0.into()).collect());
     let owned = |it: &OwnersView| {
-        Value::map([
-            ("session", shown(public(it.session))),
+        Value::map(who(public(it.session)).chain([
             ("record", name(&it.record)),
             ("waits", Value::Int(it.waits.into())),
             ("owners", ids(&it.owners)),
-        ])
+        ]))
     };
     let deadlock = |it: &Deadlock| {
-        Value::map([
-            ("age-ms", millis(now.since(it.at))),
-            ("session", shown(public(it.session))),
-            ("record", name(&it.record)),
-            ("owners", ids(&it.owners)),
-        ])
+        Value::map(
+            [("age-ms", millis(now.since(it.at)))]
+                .into_iter()
+                .chain(who(public(it.session)))
+                .chain([("record", name(&it.record)), ("owners", ids(&it.owners))]),
+        )
     };
     Value::map([
         ("records", Value::Array(records)),

@@ -31,6 +31,21 @@ pub(crate) fn put_long_tell(session: SessionId, message: &ToServer, out: &mut By
             to.number(*number);
         }
         ToServer::Close => to.begin("close", 0),
+        ToServer::Label { label } => {
+            to.begin("label", 1);
+            to.word(label.as_str().as_bytes());
+        }
+        ToServer::Note { record, seq, note } => {
+            to.begin("note", 3);
+            to.number(seq.0);
+            to.word(note.as_str().as_bytes());
+            to.record(record);
+        }
+        ToServer::WhoHolds { record, seq } => {
+            to.begin("who-holds", 2);
+            to.number(seq.0);
+            to.record(record);
+        }
         ToServer::Acquire { record, mode, seq, epoch, upgrade, owners } => {
             to.begin("acquire", 6);
             to.mode(Some(*mode));
@@ -110,8 +125,8 @@ fn put_claim(claim: &Claim, to: &mut Bulks<'_>) {
     }
 }
 
-const VERBS: &str = "one of open, keep-alive, close, acquire, release, cancel, report, reassert, \
-                     page, reasserted";
+const VERBS: &str = "one of open, keep-alive, close, label, acquire, note, who-holds, release, \
+                     cancel, report, reassert, page, reasserted";
 
 /// Reads what follows `LS.TELL`.
 pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), Bad> {
@@ -141,6 +156,13 @@ pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), 
             ToServer::Open { ttl: from.duration("lease")?, handoff: from.handoff("hand-off")? }
         }
         b"close" => ToServer::Close,
+        b"label" => ToServer::Label { label: from.annotation("label")? },
+        b"note" => ToServer::Note {
+            seq: from.seq("seq")?,
+            note: from.annotation("note")?,
+            record: from.record()?,
+        },
+        b"who-holds" => ToServer::WhoHolds { seq: from.seq("seq")?, record: from.record()? },
         b"report" => ToServer::Report {
             seq: from.seq("seq")?,
             number: from.number("number")?,

@@ -234,7 +234,7 @@ impl Values<'_> {
             Frame::SimpleError { data, .. } | Frame::BlobError { data, .. } => {
                 error(&String::from_utf8_lossy(&bytes(data)))
             }
-            _ => return Err(WireError::new("a reply of a kind that is not known here")),
+            _ => return Err(WireError::new("a reply of an unknown type")),
         })
     }
 }

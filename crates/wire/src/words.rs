@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_protocol::{
-    Epoch, GroupSet, Handoff, LocalWait, Mode, Owner, Record, Seq, SessionId, Term,
+    Annotation, Epoch, GroupSet, Handoff, Holder, LocalWait, Mode, Owner, Record, Seq, SessionId,
+    Term,
 };
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::value::{put_bulk, put_head};
 
@@ -63,6 +66,13 @@ pub(crate) trait Words {
     fn terms(&mut self, terms: &[Term]) {
         self.list(terms, ";", |term, text| {
             write!(text, "{}@{}", groups_word(term.groups), term.epoch.number())
+        });
+    }
+
+    fn holders(&mut self, holders: &[Holder]) {
+        self.list(holders, ";", |Holder { label, note, mode, held }, text| {
+            write!(text, "{},{},", mode_word(*mode), millis_word(*held))?;
+            write!(text, "{},{}", escaped(label), note.as_ref().map_or_else(|| "-".into(), escaped))
         });
     }
 
@@ -231,6 +241,13 @@ fn eight_digits(number: u32) -> u64 {
     let pairs = hundreds | ((fours - hundreds * 100) << 16);
     let tens = ((pairs * 103) >> 10) & 0x000F_000F_000F_000F;
     tens | ((pairs - tens * 10) << 8)
+}
+
+/// A text as one word, without spaces, commas and semicolons: what is not a letter, a digit or `._`
+/// is percent-encoded.
+pub(crate) fn escaped(text: &Annotation) -> String {
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'.').remove(b'_');
+    utf8_percent_encode(text.as_str(), ESCAPED).to_string()
 }
 
 /// `R` or `W`.

@@ -163,6 +163,7 @@ mod tests {
             ticket: None,
             revoked: None,
             since: Tick::ZERO,
+            note: None,
         };
         RecordView {
             record: words::record(0),

@@ -103,7 +103,7 @@ impl Order {
     /// A node hears a message.
     pub(crate) fn heard(&mut self, at: u64, node: u8, message: &ToNode) -> Result<(), Failure> {
         match message {
-            ToNode::Queued { record, seq, ticket } => {
+            ToNode::Queued { record, seq, ticket, .. } => {
                 let wait = self.line(record).waits.get_mut(&node);
                 if let Some(wait) = wait.filter(|wait| wait.seq == *seq) {
                     wait.ticket.get_or_insert(*ticket);
@@ -234,7 +234,7 @@ mod tests {
 
     fn queued(seq: u64, place: u64) -> ToNode {
         let ticket = Ticket::new(Epoch::NONE, place).unwrap();
-        ToNode::Queued { record: words::record(0), seq: Seq(seq), ticket }
+        ToNode::Queued { record: words::record(0), seq: Seq(seq), ticket, ahead: 0 }
     }
 
     #[test]

@@ -123,6 +123,7 @@ impl World {
             first_session: SessionId(first),
             ttl: Duration::from_micros(self.plan.ttl),
             handoff: node.handoff,
+            label: None,
             resend: Duration::from_micros(self.plan.resend_node),
             stay: self.plan.stay(),
             records: 1000,
@@ -337,6 +338,7 @@ impl World {
                 self.refused(number, record, &why);
                 Some(record)
             }
+            Output::HeldBy { .. } => None,
             Output::Lease { server, until } => {
                 self.guards.lease(number, server.0 as u8, until);
                 None

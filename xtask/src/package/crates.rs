@@ -43,12 +43,12 @@ fn package(
     Ok(made)
 }
 
-/// A package has its licences and its first file.
+/// A package has its licences, its README and its first file.
 fn check(package: &Package, name: &str, files: &str) -> Result<()> {
     let root = package.targets.iter().find(|target| is_shipped(&target.kind));
     let root = root.with_context(|| format!("{name} has neither a library nor a program"))?;
     let root = root.root_file.strip_prefix(&package.dir)?.display().to_string();
-    for file in ["LICENSE-MIT", "LICENSE-APACHE", &root] {
+    for file in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", &root] {
         let there = files.lines().any(|line| line.split_once('/').is_some_and(|(_, f)| f == file));
         ensure!(there, "{name} lacks {file}; see `include` in {}", package.dir.display());
     }

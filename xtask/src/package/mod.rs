@@ -6,6 +6,7 @@
 //! | `deb`    | `lockspan_VERSION_ARCH.deb`                                           |
 //! | `static` | `lockspan-VERSION-ARCH-linux.tar.gz`, whose binary needs no library   |
 //!
+//! `deb` and `static` leave a bill of materials beside their package, `….cdx.json`: `sbom.rs`.
 //! `ship.rs` builds the binary, `tree.rs` says which file goes where, `check.rs` tries what came
 //! out. The step `packages` of the test suite does the same with a binary that is not optimised.
 
@@ -14,6 +15,7 @@ mod crates;
 mod debian;
 mod licences;
 mod portable;
+mod sbom;
 mod ship;
 mod tree;
 
@@ -24,6 +26,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 
 use crate::args::Args;
+use crate::built;
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
@@ -47,10 +50,11 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
         let binary = ship::build(workspace, None)?;
         let (package, tried) = deb(workspace, &binary, &out)?;
         println!("{}: {tried}", package.display());
-        made.push(package);
+        made.extend(with_sbom(workspace, None, package)?);
     }
     if wanted("static") {
-        made.push(portable::make(workspace, &out)?);
+        let (archive, target) = portable::make(workspace, &out)?;
+        made.extend(with_sbom(workspace, Some(&target), archive)?);
     }
     println!();
     for file in made {
@@ -63,9 +67,23 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
 pub(crate) fn rehearse(workspace: &Workspace) -> Result<(usize, Tried)> {
     let out = folder(workspace)?;
     let crates = crates::unverified(workspace, &out)?.len();
-    Cmd::new("cargo build -p lockspan-cli --locked").run()?;
-    let (_, tried) = deb(workspace, &workspace.target.join("debug/lockspan"), &out)?;
+    built::build(workspace)?;
+    let (package, tried) = deb(workspace, &built::file(workspace, "lockspan"), &out)?;
+    with_sbom(workspace, None, package)?;
     Ok((crates, tried))
+}
+
+/// A package, and beside it the bill of materials of its binary.
+fn with_sbom(
+    workspace: &Workspace,
+    target: Option<&str>,
+    package: PathBuf,
+) -> Result<[PathBuf; 2]> {
+    let name = package.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = name.trim_end_matches(".deb").trim_end_matches(".tar.gz");
+    let bill = package.with_file_name(format!("{name}.cdx.json"));
+    sbom::write(workspace, target, &bill)?;
+    Ok([package, bill])
 }
 
 /// A Debian package of `binary`, unpacked again and tried.

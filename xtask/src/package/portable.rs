@@ -9,8 +9,9 @@ use super::{check, date_of_change, fresh, ship, tree, version};
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
-/// Makes `lockspan-VERSION-ARCH-linux.tar.gz` in `out`, and tries what is in it.
-pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<PathBuf> {
+/// Makes `lockspan-VERSION-ARCH-linux.tar.gz` in `out`, and tries what is in it. Also returns the
+/// target that its binary is for.
+pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<(PathBuf, String)> {
     let arch = std::env::consts::ARCH;
     let target = format!("{arch}-unknown-linux-musl");
     let add = format!("rustup target add {target}");
@@ -45,5 +46,5 @@ pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<PathBuf> {
     let tried = check::tree(&unpacked, &tree::LOCAL, &version)?;
     fs::remove_dir_all(&unpacked)?;
     println!("{}: {tried}", archive.display());
-    Ok(archive)
+    Ok((archive, target))
 }

@@ -5,79 +5,76 @@ use std::fs;
 use std::num::NonZero;
 use std::os::unix::fs::MetadataExt as _;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{Done, Step, tools};
+use crate::built::{self, SAME};
 use crate::command::Cmd;
+use crate::deny::{self, Checked};
 use crate::models::{self, Kind, LOOM, Report, SHUTTLE, Suite, Verdict};
 use crate::package;
-use crate::preload;
 use crate::tidy;
 use crate::workspace::Workspace;
 
 /// All of them, in the order in which they run.
 pub(super) const STEPS: &[Step] = &[
-    Step {
-        name: "tools",
-        what: "rustfmt, clippy, compilers, programs under test",
-        run: install_tools,
-    },
-    Step { name: "format", what: "rustfmt would change nothing", run: format_check },
-    Step { name: "tidy", what: "the rules that the compiler does not check", run: tidy_check },
-    Step {
-        name: "advisories",
-        what: "no known hole in what we depend on; needs cargo-audit and a network",
-        run: advisories,
-    },
-    Step { name: "clippy", what: "no warnings, in the models neither", run: clippy },
-    Step { name: "docs", what: "the documentation builds without warnings", run: docs },
-    Step { name: "tests", what: "unit, integration, C and documentation tests", run: tests },
-    Step { name: "users", what: "locks between users of one machine; needs root", run: users },
-    Step { name: "features", what: "the tests with the optional features on", run: features },
-    Step {
-        name: "static",
-        what: "per-processor data and revocable locks, linked statically and as a whole",
-        run: linked_statically,
-    },
-    Step {
-        name: "packages",
-        what: "each crate and the Debian package can be made; what is in it works",
-        run: packages,
-    },
-    Step { name: "examples", what: "each example prints what it promises", run: examples },
-    Step {
-        name: "tour",
-        what: "each command block of README and its pages does what they say",
-        run: tour,
-    },
-    Step {
-        name: "sim",
-        what: "simulated worlds with faults; every bug put back is found",
-        run: sim,
-    },
-    Step { name: "loom", what: "every interleaving of the small models", run: loom },
-    Step { name: "shuttle", what: "random interleavings of the larger models", run: shuttle },
-    Step { name: "miri", what: "no undefined behaviour, under several seeds", run: miri },
-    Step {
-        name: "bench",
-        what: "each comparison with other locks and services still runs",
-        run: bench_smoke,
-    },
+    Step::quick("tools", "rustfmt, clippy, compilers, programs under test", install_tools),
+    Step::quick("format", "rustfmt would change nothing", format_check),
+    Step::quick("tidy", "the rules that the compiler does not check", tidy_check),
+    Step::new(
+        "advisories",
+        "licences, bans and known holes of dependencies; needs cargo-deny and a network",
+        advisories,
+    ),
+    Step::quick("clippy", "no warnings, in the models neither", clippy),
+    Step::new("docs", "the documentation builds without warnings", docs),
+    Step::quick("build", "all that the steps below run unoptimised, in one build", build),
+    Step::quick("tests", "unit, integration and C tests", tests),
+    Step::new("doctests", "the examples in the documentation", doc_tests),
+    Step::new("users", "locks between users of one machine; needs root", users),
+    Step::new("features", "the tests with the optional features on", features),
+    Step::new(
+        "static",
+        "per-processor data and revocable locks, linked statically and as a whole",
+        linked_statically,
+    ),
+    Step::new(
+        "packages",
+        "each crate and the Debian package can be made; what is in it works",
+        packages,
+    ),
+    Step::new("examples", "each example prints what it promises", examples),
+    Step::new("tour", "each command block of README and its pages does what they say", tour),
+    Step::new("sim", "simulated worlds with faults; every bug put back is found", sim),
+    Step::new("loom", "every interleaving of the small models", loom),
+    Step::new("shuttle", "random interleavings of the larger models", shuttle),
+    Step::new("miri", "no undefined behaviour, under several seeds", miri),
+    Step::new("bench", "each comparison with other locks and services still runs", bench_smoke),
 ];
 
 /// The crates whose unit tests Miri can run; the others call what it does not know.
 const MIRI_PACKAGES: [&str; 2] = ["lockspan-park", "lockspan-thread"];
 
+/// The small worlds of the protocol are searched by the step `sim`, optimised: ten times faster.
+/// The protocol has no debug assertions, and its release profile checks overflows too.
+const NOT_SEARCHES: &str = "not (package(lockspan-protocol) & binary(model))";
+
+/// Integration tests of lockspan-thread that use fair and progressive locks only.
+const WITHOUT_BACKENDS: [&str; 3] = ["line", "memory", "stress"];
+
 /// Worlds of one test run: enough for every kind of fault and every state.
 const SIM_SEEDS: &str = "0..600";
 
-/// No model needs as long as this; one that does has lost its way.
+/// Processor time of one model. No model needs as long as this; one that does has lost its way.
 const MODELS_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Each seed is another schedule and other failures of weak compare-and-swaps.
-const MIRI_SEEDS: &str = "-Zmiri-disable-isolation -Zmiri-many-seeds=0..2";
+/// Each seed is another schedule and other failures of weak compare-and-swaps. Many tests panic on
+/// purpose, and to interpret what writes a backtrace takes longer than the tests; the errors of
+/// Miri itself have one regardless.
+const MIRI_FLAGS: &str =
+    "-Zmiri-disable-isolation -Zmiri-many-seeds=0..2 -Zmiri-env-set=RUST_BACKTRACE=0";
 
 fn passed(what: impl Into<String>) -> Result<Done> {
     Ok(Done::Passed(what.into()))
@@ -144,15 +141,21 @@ fn docs(_: &Workspace) -> Result<Done> {
     passed("all packages")
 }
 
+fn build(workspace: &Workspace) -> Result<Done> {
+    built::build(workspace)?;
+    passed("libraries, programs and tests of all packages but the simulator")
+}
+
 fn tests(workspace: &Workspace) -> Result<Done> {
     let has_nextest = tools::has_nextest();
     let runner = if has_nextest { "cargo nextest run" } else { "cargo test --all-targets" };
     // The simulator has a step of its own, optimised.
-    let mut tests = Cmd::new(runner).args(["--workspace", "--exclude", "sim"]);
+    let mut tests = Cmd::new(runner).arg("--locked").args(SAME);
     if has_nextest {
         // Many tests wait for most of their time: for the end of a lease, or for a process.
-        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = 3 * thread::available_parallelism().map_or(1, NonZero::get);
         tests = tests.arg("--no-fail-fast").arg("--test-threads").arg(threads.to_string());
+        tests = tests.args(["-E", NOT_SEARCHES]);
     }
     let mut tests = tests.env("LOCKSPAN_PYTHON", workspace.python());
     let promtool = match tools::promtool(workspace) {
@@ -163,8 +166,12 @@ fn tests(workspace: &Workspace) -> Result<Done> {
         Err(why) => why,
     };
     tests.env("LOCKSPAN_NODE", workspace.node()).run()?;
-    Cmd::new("cargo test --workspace --doc").run()?;
-    passed(format!("`{runner}`, then the documentation tests; {promtool}"))
+    passed(format!("`{runner}`; {promtool}"))
+}
+
+fn doc_tests(_: &Workspace) -> Result<Done> {
+    Cmd::new("cargo test --locked --doc").args(SAME).run()?;
+    passed("all packages but the simulator, which has none")
 }
 
 /// Only root can become others.
@@ -182,28 +189,44 @@ fn users(_: &Workspace) -> Result<Done> {
             return Ok(Done::DidNotRun(missing.to_owned()));
         }
     }
-    Cmd::new("cargo test -p lockspan-cli --test users").run()?;
+    Cmd::new("cargo test --locked").args(SAME).args(["--test", "users"]).run()?;
     passed("sockets with rights; files, homes and services of others; setuid programs")
 }
 
-/// Against the advisory database that `cargo audit` has fetched, which needs a network.
-fn advisories(_: &Workspace) -> Result<Done> {
-    if !Cmd::new("cargo audit --version").works() {
-        let missing = "no cargo-audit: `cargo install --locked cargo-audit`";
-        return Ok(Done::DidNotRun(missing.to_owned()));
+/// By cargo-deny; tidy has checked licences and sources without it.
+fn advisories(workspace: &Workspace) -> Result<Done> {
+    match deny::check(&workspace.root)? {
+        Checked::All(what) => passed(what),
+        Checked::NotAll(why) => Ok(Done::DidNotRun(why)),
     }
-    Cmd::new("cargo audit").run()?;
-    passed("Cargo.lock")
 }
 
-fn features(_: &Workspace) -> Result<Done> {
-    Cmd::new("cargo test -p lockspan-thread --features serde,signals").run()?;
-    Cmd::new("cargo clippy -p lockspan-thread --all-targets --features serde,signals")
+/// `serde` and `uuid` are on in the shared build, so their tests belong to the step `tests`.
+/// `signals` adds a backend of revocable locks, below what takes locks per processor and biased
+/// locks; fair and progressive locks and the gate know nothing about backends.
+fn features(workspace: &Workspace) -> Result<Done> {
+    let package = workspace.packages.iter().find(|package| package.name == "lockspan-thread");
+    let package = package.context("the package lockspan-thread is gone")?;
+    let tests = package.targets.iter().filter(|target| target.kind == "test");
+    let tests = tests.map(|target| target.name.as_str());
+    let tests = tests.filter(|name| !WITHOUT_BACKENDS.contains(name));
+    let with_signals = ["-p", "lockspan-thread", "--features", "serde,signals"];
+    if tools::has_nextest() {
+        Cmd::new("cargo nextest run --locked --lib")
+            .args(tests.flat_map(|name| ["--test", name]))
+            .args(with_signals)
+            .args(["-E", "not test(/^(fair|gate|progressive)::/)"])
+            .run()?;
+        Cmd::new("cargo test --locked --doc").args(with_signals).run()?;
+    } else {
+        Cmd::new("cargo test --locked").args(with_signals).run()?;
+    }
+    Cmd::new("cargo clippy --locked --all-targets")
+        .args(with_signals)
         .args(["--", "-D", "warnings"])
         .run()?;
-    Cmd::new("cargo test -p lockspan-protocol --features serde,uuid --lib").run()?;
-    Cmd::new("cargo test -p lockspan --features serde,uuid --test features").run()?;
-    passed("lockspan-thread with serde and signals, records with serde and uuid")
+    let choices = super::features::check()?;
+    passed(format!("lockspan-thread with serde and signals, {choices}"))
 }
 
 /// Where the C library is part of the program its areas are found in another way, and a linker that
@@ -245,12 +268,12 @@ fn model_step(workspace: &Workspace, kind: &'static Kind) -> Result<Done> {
     let suite = Suite { dir: &workspace.root, target, kind, packages: kind.packages };
     let models = suite.build()?;
     println!("{} models, each in a process of its own", models.len());
-    let reports = models::run(&models, Instant::now() + MODELS_LIMIT, false, &logs, Report::print)?;
+    let reports = models::run(&models, MODELS_LIMIT, false, &logs, Report::print)?;
     let mut failed = Vec::new();
     for report in reports.iter().filter(|report| report.verdict != Verdict::Passed) {
         let name = &report.model.name;
         failed.push(name.as_str());
-        println!("\n{name}: {:?}\n{}", report.verdict, report.last_words());
+        println!("\n{name}: {}\n{}", report.verdict.name(), report.last_words());
         println!("all of it: {}\nalone: {}", report.log.display(), kind.by_hand(name));
     }
     ensure!(
@@ -267,7 +290,7 @@ fn miri(_: &Workspace) -> Result<Done> {
     if let Err(why) = tools::miri() {
         return Ok(Done::DidNotRun(why));
     }
-    let flags = std::env::var("MIRIFLAGS").unwrap_or_else(|_| MIRI_SEEDS.to_owned());
+    let flags = std::env::var("MIRIFLAGS").unwrap_or_else(|_| MIRI_FLAGS.to_owned());
     Cmd::new("cargo +nightly miri test --lib")
         .args(MIRI_PACKAGES.iter().flat_map(|package| ["-p", package]))
         .env("MIRIFLAGS", &flags)
@@ -285,8 +308,9 @@ fn examples(workspace: &Workspace) -> Result<Done> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         ensure!(programs.contains(&name), "{} belongs to no example", path.display());
     }
+    built::build(workspace)?;
     for name in &programs {
-        let run = Cmd::new("cargo run --quiet -p lockspan-examples --bin").arg(name);
+        let run = Cmd::program(built::file(workspace, name));
         let printed = run.env("LOCKSPAN_PYTHON", workspace.python()).read()?;
         let path = expected.join(format!("{name}.txt"));
         let promised = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -302,26 +326,28 @@ fn tour(workspace: &Workspace) -> Result<Done> {
 }
 
 /// The protocol's worlds; a failure prints its seed and the command that replays it.
-fn sim(_: &Workspace) -> Result<Done> {
-    Cmd::new("cargo run --release -p sim -- --require-coverage --seeds").arg(SIM_SEEDS).run()?;
+fn sim(workspace: &Workspace) -> Result<Done> {
+    // Both in each command, so that they share a build: the simulator turns on the protocol's
+    // feature `mutants`, which its own tests need as well.
+    let packages = ["-p", "sim", "-p", "lockspan-protocol"];
+    Cmd::new("cargo build --locked --release --all-targets").args(packages).run()?;
+    // The worlds use one processor.
+    let worlds = Cmd::program(workspace.target.join("release/sim"))
+        .args(["--require-coverage", "--seeds", SIM_SEEDS])
+        .start(&workspace.target.join("sim.log"))?;
     // The simulator's own tests replay each bug with its seed; they are slow without optimisation.
-    Cmd::new("cargo test --release -p sim").run()?;
-    Cmd::new("cargo test --release -p lockspan-protocol --features mutants").run()?;
+    let runner =
+        if tools::has_nextest() { "cargo nextest run" } else { "cargo test --all-targets" };
+    Cmd::new(runner).args(["--locked", "--release"]).args(packages).run()?;
+    worlds.finish()?;
     passed(format!("worlds {SIM_SEEDS}, each bug put back, the small worlds in every order"))
 }
 
-/// Not optimised, as the tests are: what is measured here says nothing, and is built already.
+/// Not optimised, as the tests are: the numbers of a smoke run mean nothing.
 fn bench_smoke(workspace: &Workspace) -> Result<Done> {
-    Cmd::new("cargo run -p lockspan-benches -- --smoke --out")
-        .arg(workspace.target.join("bench-smoke"))
-        .run()?;
-    preload::compare(workspace, true)?;
-    Cmd::new("cargo run -p lockspan-benches --bin protocol -- --smoke").run()?;
-    Cmd::new("cargo run -p lockspan-benches --bin gathered -- --smoke").run()?;
-    Cmd::new("cargo run -p lockspan-benches --bin progressive -- --smoke").run()?;
-    Cmd::new("cargo run -p lockspan-benches --bin revocable -- --smoke").run()?;
-    Cmd::new("cargo run -p lockspan-benches --bin service -- --smoke").run()?;
-    Cmd::new("cargo run -p lockspan-benches --bin redis -- --smoke")
+    built::build(workspace)?;
+    Cmd::program(built::file(workspace, "lockspan-bench"))
+        .arg("smoke")
         .env("LOCKSPAN_PYTHON", workspace.python())
         .run()?;
     passed("each comparison once, tiny; its numbers mean nothing")

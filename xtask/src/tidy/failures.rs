@@ -1,6 +1,6 @@
 //! `docs/failures.md` lists the failures that the fair lock and the lock service are tested
-//! against: no test without a row, and no row without one. Such a test's name starts with `fair_s`
-//! or `service_f` and a number.
+//! against. Every test whose name starts with `fair_s` or `service_f` and a number must be listed
+//! there, and every such name that is listed must be a test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,21 +27,21 @@ pub(super) fn check(workspace: &Workspace, sources: &[File]) -> Result<Vec<Findi
     let paper = File { path: PAPER.to_owned(), text };
     let is_place = |file: &&File| FOLDERS.iter().any(|folder| file.path.starts_with(folder));
     let places = sources.iter().filter(is_place);
-    Ok(compare(&tests(places), &rows(&paper)))
+    Ok(compare(&tests(places), &listed(&paper)))
 }
 
-fn compare(tests: &Places, rows: &Places) -> Vec<Finding> {
-    let missing_row = tests.iter().filter(|(name, _)| !rows.contains_key(*name));
-    let missing_test = rows.iter().filter(|(name, _)| !tests.contains_key(*name));
-    let missing_row = missing_row.map(|(name, (path, line))| {
-        let todo = "add one that says what would go wrong";
-        Finding::new(path, *line, format!("`{name}` has no row in {PAPER}"), todo)
+fn compare(tests: &Places, listed: &Places) -> Vec<Finding> {
+    let not_listed = tests.iter().filter(|(name, _)| !listed.contains_key(*name));
+    let missing_test = listed.iter().filter(|(name, _)| !tests.contains_key(*name));
+    let not_listed = not_listed.map(|(name, (path, line))| {
+        let todo = "add it to a case that says what would go wrong";
+        Finding::new(path, *line, format!("`{name}` is not listed in {PAPER}"), todo)
     });
     let missing_test = missing_test.map(|(name, (path, line))| {
         let wrong = format!("there is no test `{name}` in crates/ or faults/");
-        Finding::new(path, *line, wrong, "write it, or remove the row")
+        Finding::new(path, *line, wrong, "write it, or remove it from the list")
     });
-    missing_row.chain(missing_test).collect()
+    not_listed.chain(missing_test).collect()
 }
 
 /// Every `fn fair_s<digits>…` and `fn service_f<digits>…`.
@@ -58,10 +58,10 @@ fn tests<'a>(sources: impl Iterator<Item = &'a File>) -> Places {
     places
 }
 
-/// Every such name that stands in back-quotes in a row of a table, alone or in a path.
-fn rows(paper: &File) -> Places {
+/// Every such name in back-quotes on the first line of a list item, alone or in a path.
+fn listed(paper: &File) -> Places {
     let mut places = Places::new();
-    for (number, line) in paper.lines().filter(|(_, line)| line.trim_start().starts_with('|')) {
+    for (number, line) in paper.lines().filter(|(_, line)| line.trim_start().starts_with("- ")) {
         for quoted in line.split('`').skip(1).step_by(2) {
             let name = quoted.rsplit("::").next().unwrap_or(quoted);
             if let Some(name) = scenario(name) {
@@ -86,23 +86,23 @@ mod tests {
     fn wrongs(source: &str, paper: &str) -> Vec<String> {
         let source = File { path: "crates/a.rs".to_owned(), text: source.to_owned() };
         let paper = File { path: PAPER.to_owned(), text: paper.to_owned() };
-        let findings = compare(&tests([&source].into_iter()), &rows(&paper)).into_iter();
+        let findings = compare(&tests([&source].into_iter()), &listed(&paper)).into_iter();
         findings.map(|finding| finding.wrong).collect()
     }
 
     #[test]
-    fn a_test_with_its_row_passes_and_other_functions_do_not_matter() {
+    fn a_listed_test_passes_and_other_functions_do_not_matter() {
         let source = "fn fair_s1_lost_wakeup() {\nfn fair_state() {\nfn main() {\n";
-        assert!(wrongs(source, "| 1 | `tests::fair_s1_lost_wakeup` | story |\n").is_empty());
+        assert!(wrongs(source, "- **S1.** Story.\n  - `tests::fair_s1_lost_wakeup`\n").is_empty());
         let source = "async fn service_f01_death() {\nfn service_from() {\n";
-        assert!(wrongs(source, "| F1 | `service_f01_death` | story |\n").is_empty());
+        assert!(wrongs(source, "- **F1.** Story.\n  - `service_f01_death`\n").is_empty());
     }
 
     #[test]
-    fn a_test_without_a_row_and_a_row_without_a_test_are_found() {
-        let found = wrongs("fn fair_s1_a() {}\n", "`fair_s1_a` in prose\n| `fair_s2_b` | x |\n");
+    fn a_test_that_is_not_listed_and_a_listed_name_without_a_test_are_found() {
+        let found = wrongs("fn fair_s1_a() {}\n", "`fair_s1_a` in prose\n  - `fair_s2_b`\n");
         let expected = [
-            "`fair_s1_a` has no row in docs/failures.md",
+            "`fair_s1_a` is not listed in docs/failures.md",
             "there is no test `fair_s2_b` in crates/ or faults/",
         ];
         assert_eq!(found, expected);

@@ -10,6 +10,8 @@ mod forbid;
 mod includes;
 mod licences;
 mod links;
+mod manifests;
+mod prose;
 mod readme;
 mod safety;
 mod sources;
@@ -68,10 +70,12 @@ pub(crate) fn check(workspace: &Workspace) -> Result<String> {
     }
     for file in workspace.files(&["md"])? {
         findings.extend(links::check(&file, |target| workspace.root.join(target).exists()));
+        findings.extend(prose::check(&file));
     }
     findings.extend(forbid::check(workspace)?);
     findings.extend(edges::check(workspace)?);
     findings.extend(licences::check(workspace)?);
+    findings.extend(manifests::check(workspace)?);
     findings.extend(readme::check(workspace)?);
     findings.extend(failures::check(workspace, &sources)?);
     findings.extend(sources::check(workspace, &sources)?);

@@ -9,7 +9,8 @@ use crate::workspace::Workspace;
 
 const README: &str = "README.md";
 const LINES_MAX: usize = 200;
-const RESULTS: &str = "benches/results";
+/// The results that README shows: those of the thread locks.
+const RESULTS: &str = "benches/results/threads";
 const BEGIN: &str = "<!-- results -->";
 const END: &str = "<!-- /results -->";
 
@@ -26,7 +27,8 @@ pub(super) fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The newest folder of recorded results, from the root. Their names begin with the date.
+/// The newest folder of recorded results of the thread locks, from the root. Names of folders begin
+/// with the date.
 pub(crate) fn newest_results(workspace: &Workspace) -> Result<Option<String>> {
     let Ok(entries) = fs::read_dir(workspace.root.join(RESULTS)) else {
         return Ok(None);
@@ -61,9 +63,7 @@ fn no_markers(path: &str) -> String {
 /// What README shows of a summary: the part between the markers, and where it is from.
 fn block(summary: &str, folder: &str) -> Option<String> {
     let table = between(summary)?.trim();
-    Some(format!(
-        "\n{table}\n\nFrom [`{folder}`]({folder}/), which says on which machine and how.\n"
-    ))
+    Some(format!("\n{table}\n\n[The machine, the command and all tables]({folder}/).\n"))
 }
 
 /// The text between the markers.
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     const SUMMARY: &str = "# All\n<!-- results -->\n| a |\n|---|\n| 1 |\n<!-- /results -->\nmore\n";
-    const FOLDER: &str = "benches/results/2026-01-02-host";
+    const FOLDER: &str = "benches/results/threads/2026-01-02-host";
 
     #[test]
     fn results_are_copied_between_the_markers_and_then_agree() {

@@ -6,11 +6,13 @@
 //! - other ports than 7420 and 7421, so that a server that runs here is left alone;
 //! - no `--release`, and `target/debug` for `target/release`: what it does is the same, and the
 //!   tests need no second build of everything;
-//! - a home and a data directory of the page alone.
+//! - a home and a data directory of the page alone;
+//! - a `cargo` that starts what the tests have built (`cargo.rs`).
 //!
 //! What is printed must be what the page says. A block that prints something else, fails, or goes
 //! on where it should end fails the tour; so does a block that nobody knows how to run.
 
+mod cargo;
 mod page;
 mod prints;
 mod terminal;
@@ -18,6 +20,7 @@ mod terminal;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +28,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::args::Args;
-use crate::command::Cmd;
+use crate::built;
 use crate::workspace::Workspace;
 use page::{Block, Press, Step, What};
 use terminal::{Desk, Terminal};
@@ -46,9 +49,7 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
 
 /// Runs the pages whose names contain `only`; says what was run.
 pub(crate) fn check(workspace: &Workspace, only: Option<&str>) -> Result<String> {
-    // As the blocks do it, so that none of them has to build.
-    Cmd::new("cargo build --quiet").dir(&workspace.root).run()?;
-    Cmd::new("cargo build --quiet -p lockspan-examples --bins").dir(&workspace.root).run()?;
+    built::build(workspace)?;
     let mut done = Vec::new();
     for (path, least) in PAGES {
         if only.is_none_or(|only| path.contains(only)) {
@@ -102,9 +103,12 @@ fn tour(workspace: &Workspace, path: &str) -> Result<usize> {
     let steps = page::read(&text).with_context(|| path.to_owned())?;
     let scratch = workspace.target.join("tour").join(path.replace('/', "-"));
     let _ = fs::remove_dir_all(&scratch);
-    for folder in ["home", "tmp", "state", "run"] {
+    for folder in ["bin", "home", "tmp", "state", "run"] {
         fs::create_dir_all(scratch.join(folder)).context("the directory of the tour")?;
     }
+    let stand_in = scratch.join("bin/cargo");
+    fs::write(&stand_in, cargo::stand_in(workspace)?)?;
+    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755))?;
     let ports = free_ports()?;
     let mut tour = Tour {
         changes: Changes::new(workspace, ports.clone()),

@@ -73,7 +73,7 @@ impl Terminal {
             command.arg(&file);
             command
         };
-        environment(&mut command, desk)?;
+        environment(&mut command, desk);
         command.current_dir(&desk.root).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().context("can't start a shell")?;
@@ -190,19 +190,20 @@ impl Running {
     }
 }
 
-/// A home of its own and none of our variables, but the same Cargo.
-fn environment(command: &mut Command, desk: &Desk) -> Result<()> {
+/// A home of its own, none of our variables, and a `cargo` that starts what is built already.
+fn environment(command: &mut Command, desk: &Desk) {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("LOCKSPAN_") || text.starts_with("XDG_") {
             command.env_remove(&name);
         }
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from).context("HOME is not set")?;
-    for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        let given = std::env::var_os(name).map(PathBuf::from);
-        command.env(name, given.unwrap_or_else(|| home.join(folder)));
+    let mut path = desk.scratch.join("bin").into_os_string();
+    if let Some(rest) = std::env::var_os("PATH") {
+        path.push(":");
+        path.push(rest);
     }
+    command.env("PATH", path);
     for (name, folder) in [
         ("HOME", "home"),
         ("TMPDIR", "tmp"),
@@ -215,5 +216,4 @@ fn environment(command: &mut Command, desk: &Desk) -> Result<()> {
     command.env("LOCKSPAN_LISTEN", format!("127.0.0.1:{service}"));
     command.env("LOCKSPAN_HTTP", format!("127.0.0.1:{http}"));
     command.env("TERM", "xterm").env("LC_ALL", "C.UTF-8");
-    Ok(())
 }

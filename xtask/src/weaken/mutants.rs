@@ -26,6 +26,11 @@ impl Mutant {
         format!("{}{}", self.module, self.constant)
     }
 
+    /// The name of its result: `fair::LOCK Acquire -> Relaxed`.
+    pub(super) fn name(&self) -> String {
+        format!("{} {} -> {}", self.label(), self.from, self.to)
+    }
+
     /// Whether that model is to catch it.
     pub(super) fn is_of(&self, model: &str) -> bool {
         model.starts_with(&self.module)

@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 use crate::args::BenchArgs;
 use crate::exit::{Failure, SYSTEM};
-use crate::locks::columns;
+use crate::table::columns;
 use load::{Counts, Shared};
 
 /// Measures.

@@ -37,7 +37,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Log, Failure> {
     let report = |dropped| {
         tracing::error!(
             target: DROPPED,
-            "{dropped} lines dropped: nobody read the log fast enough"
+            "{dropped} lines dropped: the log was not read fast enough"
         );
     };
     log.0

@@ -21,7 +21,7 @@ pub(crate) fn read(path: &Path, text: &str) -> Result<Vec<Entry>, Bad> {
     let table = DeTable::parse(text).map_err(|bad| {
         let span = bad.span().unwrap_or_default();
         let why = match (bad.message(), text.get(span.clone())) {
-            ("duplicate key", Some(key)) => format!("{key} is there twice: leave one of them"),
+            ("duplicate key", Some(key)) => format!("{key} is set twice; remove one of them"),
             (why, _) => why.to_owned(),
         };
         Bad(format!("{}:{}: {why}", path.display(), line_of(text, span.start)))
@@ -53,12 +53,12 @@ fn values_of(spec: &Spec, value: &Spanned<DeValue<'_>>) -> Result<Vec<String>, S
 fn text_of(spec: &Spec, value: &DeValue<'_>) -> Result<String, String> {
     match (spec.kind, value) {
         (Kind::Switch, DeValue::Boolean(on)) => Ok(on.to_string()),
-        (Kind::Switch, _) => Err("takes true or false, without quotes".to_owned()),
+        (Kind::Switch, _) => Err("must be true or false, without quotes".to_owned()),
         (_, DeValue::String(text)) => Ok(text.clone().into_owned()),
         (_, DeValue::Integer(number)) if number.radix() == 10 => Ok(number.as_str().to_owned()),
         (Kind::One, DeValue::Float(number)) => Ok(number.as_str().to_owned()),
-        (Kind::Many, _) => Err("takes a string, or a list of strings".to_owned()),
-        (_, _) => Err(format!("takes a string or a number, as in {:?}", spec.value)),
+        (Kind::Many, _) => Err("must be a string or a list of strings".to_owned()),
+        (_, _) => Err(format!("must be a string or a number ({})", spec.value)),
     }
 }
 
@@ -70,7 +70,7 @@ fn nearest(name: &str) -> String {
         Some((likeness, near)) if likeness > 0.75 => format!("; did you mean {near:?}?"),
         _ => {
             let known: Vec<&str> = TABLE.iter().map(|spec| spec.name).collect();
-            format!("; there are {}", known.join(", "))
+            format!("; the options are {}", known.join(", "))
         }
     }
 }

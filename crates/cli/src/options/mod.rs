@@ -49,7 +49,8 @@ impl Args for Flags {
             .value_parser(ValueParser::path_buf())
             .value_hint(ValueHint::FilePath)
             .help(format!(
-                "Read options from a TOML file: a key is a flag without its dashes [env: {}]",
+                "Read options from this TOML file; a key is the name of an option without -- [env: \
+                 {}]",
                 variable(CONFIG)
             ));
         command.arg(config).args(TABLE.iter().map(flag))
@@ -144,7 +145,7 @@ pub(crate) fn settle(
         } else if let Some(value) = env(spec.name) {
             let value = value
                 .into_string()
-                .map_err(|_| Bad(format!("{}: is not text in UTF-8", variable(spec.name))))?;
+                .map_err(|_| Bad(format!("{}: is not valid UTF-8", variable(spec.name))))?;
             (Origin::Variable, split(spec, &value))
         } else if let (Some(entry), Some(path)) = (entry, &path) {
             let origin = Origin::File { path: path.clone(), line: entry.line };
@@ -171,7 +172,9 @@ fn read_config(path: &Path) -> Result<String, String> {
     let mode = found.mode() & 0o7777;
     // A device, such as /dev/null, is nobody's to change.
     if found.is_file() && mode & 0o002 != 0 {
-        return Err(format!("everybody may change {shown} (mode {mode:04o}): chmod o-w {shown}"));
+        return Err(format!(
+            "every user may write to {shown} (mode {mode:04o}); run: chmod o-w {shown}"
+        ));
     }
     std::io::read_to_string(file).map_err(unreadable)
 }
@@ -189,22 +192,22 @@ fn check(settings: &Settings) -> Result<(), Bad> {
     let limits = &settings.config.protocol;
     if limits.ttl_min > limits.ttl_max {
         let (min, max) = (values::Span(limits.ttl_min), values::Span(limits.ttl_max));
-        return Err(Bad(format!("min-lease, {min}, is above max-lease, {max}")));
+        return Err(Bad(format!("min-lease ({min}) is longer than max-lease ({max})")));
     }
     if settings.fresh && settings.data_dir != DataDir::None {
-        let text = "fresh is for data-dir none alone: with a directory the server knows what \
-                    was before it";
+        let text = "fresh is only allowed with data-dir none: with a data directory the server \
+                    knows the leases of the earlier run. Remove fresh, or set data-dir to none";
         return Err(Bad(text.to_owned()));
     }
     if settings.local && settings.data_dir != DataDir::Default {
-        let text = "local has a data directory of its own: whoever is behind local: goes on with \
-                    the same data. Leave data-dir out, or local";
+        let text = "local can't be combined with data-dir: the service for local: always uses its \
+                    own data directory. Remove one of the two";
         return Err(Bad(text.to_owned()));
     }
     let tls = (&settings.tls_cert, &settings.tls_key, &settings.tls_client_ca);
     let missing = match tls {
-        (Some(_), None, _) => "tls-cert needs tls-key, the key of the certificate",
-        (None, Some(_), _) => "tls-key needs tls-cert, the certificate that it is for",
+        (Some(_), None, _) => "tls-cert needs tls-key, the private key of the certificate",
+        (None, Some(_), _) => "tls-key needs tls-cert, the certificate of the key",
         (None, None, Some(_)) => "tls-client-ca needs tls-cert and tls-key",
         _ => return Ok(()),
     };
@@ -266,8 +269,8 @@ impl Settings {
                 Some((folder, _)) => Data::Dir(folder.join("data")),
                 None => {
                     let state = state::dir(|name| std::env::var_os(name)).ok_or_else(|| {
-                    let text = "neither XDG_STATE_HOME nor HOME says where your data should be; \
-                                name a directory with --data-dir";
+                    let text = "no default data directory: neither XDG_STATE_HOME nor HOME is set. \
+                                Choose a directory with --data-dir";
                     Bad(text.to_owned())
                 })?;
                     Data::Dir(state)

@@ -104,7 +104,7 @@ fn without(value: &str, complaint: &str) -> String {
 
 fn file(place: &mut Option<PathBuf>, text: &str) -> Result<(), String> {
     *place = match text {
-        "" => return Err("is empty; give the name of a file, or none".to_owned()),
+        "" => return Err("is empty; give the path of a file, or none".to_owned()),
         "none" => None,
         path => Some(path.into()),
     };
@@ -124,10 +124,10 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::Many,
         value: "ADDR",
         default: "127.0.0.1:7420, and local:",
-        help: "Where to listen: IP:PORT, or unix:/path/of.sock. May be given more than once. \
-               Port 0 takes a free one. Addresses that other machines reach need TLS and users. \
-               Without --listen and --data-dir it also serves local:, so commands without a URL \
-               find it",
+        help: "Address to listen on: IP:PORT or unix:/path/to.sock. Can be repeated. Port 0 picks \
+               a free port. An address that other machines can reach needs TLS and users. Without \
+               --listen and --data-dir the server also serves local:, so that commands without \
+               --url find it",
         set: |settings, text| {
             let bad = |bad: lockspan_server::BadAddress| without(text, &bad.to_string());
             settings.listen.push(text.parse().map_err(bad)?);
@@ -139,13 +139,14 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "ADDR|none",
         default: "127.0.0.1:7421; none with --local",
-        help: "Where to show a live page, and metrics for Prometheus at /metrics: IP:PORT of this \
-               machine. If the default is taken, the service starts without. none shows nothing",
+        help: "Loopback address, IP:PORT, of the web page and of the Prometheus metrics at \
+               /metrics. If the default address is in use, the server starts without them. none \
+               turns them off",
         set: |settings, text| {
             settings.http = Some(match text {
                 "none" => None,
                 text => Some(text.parse().map_err(|_| {
-                    "is not none and not an address such as 127.0.0.1:7421".to_owned()
+                    "is neither none nor an address such as 127.0.0.1:7421".to_owned()
                 })?),
             });
             Ok(())
@@ -155,10 +156,10 @@ pub(crate) const TABLE: &[Spec] = &[
         name: "data-dir",
         kind: Kind::One,
         value: "DIR|none",
-        default: "that of local:; with --listen lockspan in the user's state directory",
-        help: "Where epochs and sessions are kept, so that a restart loses no lock. With none \
-               nothing is kept: after a start nothing is granted for the longest lease, since \
-               a former server's leases may still run (see --fresh)",
+        default: "that of local:; with --listen, lockspan in the user's state directory",
+        help: "Directory for epochs and sessions, so that a restart loses no lock. With none, \
+               nothing is stored: after a start nothing is granted until the longest lease has \
+               passed, since leases of an earlier server may still be valid (see --fresh)",
         set: |settings, text| {
             settings.data_dir = match text {
                 "" => return Err("is empty; give a directory, or none".to_owned()),
@@ -173,8 +174,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::Switch,
         value: "BOOL",
         default: "false",
-        help: "With --data-dir none: there was no server before this one whose leases may still \
-               run, so grant at once. Tokens begin anew too",
+        help: "With --data-dir none: grant at once, because no lease of an earlier server can \
+               still be valid. Fencing tokens start again from the beginning",
         set: |settings, text| put(&mut settings.fresh, values::switch(text)),
     },
     Spec {
@@ -182,9 +183,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::Switch,
         value: "BOOL",
         default: "false",
-        help: "Be the user's own service behind local: URLs, at its socket and with its data, and \
-               end when idle. Clients start it so by themselves. With --listen it listens \
-               there too",
+        help: "Be this user's own service for local:, with its socket and its data, and exit when \
+               idle. Clients start the service this way. With --listen it listens there too",
         set: |settings, text| put(&mut settings.local, values::switch(text)),
     },
     Spec {
@@ -192,7 +192,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "TIME|never",
         default: "never, and 60s with --local",
-        help: "End after so long without a session and without a connection",
+        help: "Exit after this time without a session and without a connection",
         set: |settings, text| {
             let never = text == "never";
             settings.idle_exit = Some(if never { None } else { Some(values::duration(text)?) });
@@ -204,7 +204,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "MODE",
         default: "0600",
-        help: "The mode of the socket files: who may write to one may connect. 0660 lets in the \
+        help: "Mode of the socket files; write permission allows connecting. 0660 allows the \
                group, 0666 every user of the machine",
         set: |settings, text| put(&mut settings.config.socket.mode, values::mode(text)),
     },
@@ -213,7 +213,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "GROUP",
         default: "that of the process",
-        help: "The group of the socket files, by name or number; with a mode such as 0660",
+        help: "Group of the socket files, by name or number; use it with a mode such as 0660",
         set: |settings, text| {
             if text.is_empty() {
                 return Err("is empty; give the name of a group".to_owned());
@@ -227,7 +227,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "text|json",
         default: "text",
-        help: "How log lines look, on stderr",
+        help: "Format of the log lines on stderr",
         set: |settings, text| {
             settings.log = match text {
                 "text" => LogFormat::Text,
@@ -242,7 +242,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "LEVEL",
         default: "info",
-        help: "The least important line that is logged: off, error, warn, info, debug or trace",
+        help: "Log lines of this level and above: off, error, warn, info, debug or trace",
         set: |settings, text| {
             let level = text.parse().ok().filter(|_| text.parse::<u8>().is_err());
             let read = level
@@ -255,8 +255,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "FILE|none",
         default: "none",
-        help: "Speak TLS on every TCP port, with this certificate (PEM, with those that lead to \
-               its authority)",
+        help: "Use TLS on every TCP port, with this certificate (PEM, followed by the intermediate \
+               certificates)",
         set: |settings, text| file(&mut settings.tls_cert, text),
     },
     Spec {
@@ -264,7 +264,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "FILE|none",
         default: "none",
-        help: "The key of the certificate (PEM)",
+        help: "Private key of the certificate (PEM)",
         set: |settings, text| file(&mut settings.tls_key, text),
     },
     Spec {
@@ -272,7 +272,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "FILE|none",
         default: "none",
-        help: "Let in only clients with a certificate of one of these authorities (PEM)",
+        help: "Accept only clients with a certificate of one of these authorities (PEM)",
         set: |settings, text| file(&mut settings.tls_client_ca, text),
     },
     Spec {
@@ -280,8 +280,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "FILE|none",
         default: "none",
-        help: "Who may log in, and what each may do: a TOML file, see lockspan passwd and \
-               docs/security.md. Without it whoever can connect may do everything",
+        help: "TOML file with the users and their rights, see lockspan passwd and \
+               docs/security.md. Without it, everyone who can connect may do everything",
         set: |settings, text| file(&mut settings.config.users, text),
     },
     Spec {
@@ -289,8 +289,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::Switch,
         value: "BOOL",
         default: "false",
-        help: "Listen on addresses that other machines reach even without TLS and users. Whoever \
-               reaches them can take and break every lock, or read along",
+        help: "Allow addresses that other machines can reach even without TLS and users. Anyone \
+               who reaches them can take and break every lock, or read the traffic",
         set: |settings, text| put(&mut settings.config.insecure, values::switch(text)),
     },
     Spec {
@@ -298,7 +298,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "TIME",
         default: "1s",
-        help: "The shortest lease that a session may ask for",
+        help: "Shortest lease that a session may request",
         set: |settings, text| put(&mut settings.config.protocol.ttl_min, lease(text)),
     },
     Spec {
@@ -306,8 +306,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "TIME",
         default: "1m",
-        help: "The longest lease that a session may ask for: how long others wait at most for \
-               a client that has died",
+        help: "Longest lease that a session may request. After a client has died, others wait for \
+               its locks at most this long",
         set: |settings, text| put(&mut settings.config.protocol.ttl_max, lease(text)),
     },
     Spec {
@@ -315,7 +315,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "100000, less with little memory",
-        help: "Sessions at a time; further ones are refused",
+        help: "Maximum number of sessions; further ones are refused",
         set: |settings, text| count(&mut settings.config.protocol.sessions, text, MANY),
     },
     Spec {
@@ -323,7 +323,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "a quarter of max-sessions",
-        help: "Sessions of one user at a time, where there are users",
+        help: "Maximum number of sessions per user, if there are users",
         set: |settings, text| count(&mut settings.config.sessions_per_user, text, MANY),
     },
     Spec {
@@ -331,8 +331,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "16000000, less with little memory",
-        help: "Records at a time; acquires of further ones are refused. Four times as many grants \
-               and waits may share them",
+        help: "Maximum number of locked records; acquires of further ones are refused. The maximum \
+               number of grants and waits is four times as high",
         set: |settings, text| count(&mut settings.config.protocol.records, text, MANY),
     },
     Spec {
@@ -340,7 +340,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "a quarter of max-records",
-        help: "Records that the sessions of one user hold or wait for, where there are users",
+        help: "Maximum number of records that the sessions of one user hold or wait for, if there \
+               are users",
         set: |settings, text| count(&mut settings.config.records_per_user, text, MANY),
     },
     Spec {
@@ -348,7 +349,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "1000000",
-        help: "Grants and waits of one session in each shard",
+        help: "Maximum number of grants and waits of one session, per shard",
         set: |settings, text| count(&mut settings.config.protocol.claims_per_session, text, MANY),
     },
     Spec {
@@ -356,7 +357,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "100000, less with little memory",
-        help: "Waiters in line for one record",
+        help: "Maximum number of waiters per record",
         set: |settings, text| count(&mut settings.config.protocol.waiters_per_record, text, MANY),
     },
     Spec {
@@ -364,7 +365,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "a quarter of max-waiters",
-        help: "Waiters of one user in line for one record, where there are users",
+        help: "Maximum number of waiters of one user per record, if there are users",
         set: |settings, text| count(&mut settings.config.protocol.waiters_per_user, text, MANY),
     },
     Spec {
@@ -372,8 +373,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "10000, less with few file descriptors or little memory",
-        help: "Connections at a time; further ones are closed with a message. Where there are \
-               users, the last 16 are for those who may admin everything",
+        help: "Maximum number of connections; further ones are closed with an error. If there are \
+               users, the last 16 are reserved for users with the admin right on everything",
         set: |settings, text| count(&mut settings.config.connections, text, 1_000_000),
     },
     Spec {
@@ -381,7 +382,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "a quarter of max-connections",
-        help: "Connections of one user at a time, where there are users",
+        help: "Maximum number of connections per user, if there are users",
         set: |settings, text| count(&mut settings.config.connections_per_user, text, 1_000_000),
     },
     Spec {
@@ -389,8 +390,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "SIZE",
         default: "8MiB",
-        help: "Bytes of events that may wait for a reader that is slow; then its connection is \
-               closed. Of replies 64KiB may wait, then its commands do",
+        help: "Bytes of events that may be queued for one slow client before its connection is \
+               closed. With 64KiB of replies queued, the server stops reading its commands",
         set: |settings, text| put(&mut settings.config.outbox, values::bytes(text)),
     },
     Spec {
@@ -398,8 +399,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "SIZE",
         default: "256MiB",
-        help: "Bytes that may wait for all clients together; then the connection is closed for \
-               which most wait",
+        help: "Bytes that may be queued for all clients together before the connection with the \
+               most is closed",
         set: |settings, text| put(&mut settings.config.outboxes, values::bytes(text)),
     },
     Spec {
@@ -407,7 +408,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "SIZE",
         default: "1MiB",
-        help: "The longest command",
+        help: "Maximum size of one command",
         set: |settings, text| put(&mut settings.config.wire.frame, values::bytes(text)),
     },
     Spec {
@@ -415,7 +416,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "N",
         default: "16",
-        help: "Tables that records are spread over; more let more processors work at a time",
+        help: "Number of tables that records are spread over; more tables let more processors work \
+               in parallel",
         set: |settings, text| count(&mut settings.config.shards, text, 256),
     },
     Spec {
@@ -423,8 +425,8 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "TIME",
         default: "1m",
-        help: "When nothing came from a TCP client for so long it is asked whether it is still \
-               there, and disconnected if it does not answer for 30s",
+        help: "Idle time after which a TCP client is probed; it is disconnected if it does not \
+               answer for 30s",
         set: |settings, text| put(&mut settings.config.keepalive, values::duration(text)),
     },
     Spec {
@@ -432,7 +434,7 @@ pub(crate) const TABLE: &[Spec] = &[
         kind: Kind::One,
         value: "TIME",
         default: "2s",
-        help: "How long a stop waits for clients to read what they were sent",
+        help: "How long a stop waits for clients to read their last replies",
         set: |settings, text| put(&mut settings.config.stop_grace, values::duration(text)),
     },
 ];
@@ -440,5 +442,5 @@ pub(crate) const TABLE: &[Spec] = &[
 fn lease(text: &str) -> Result<std::time::Duration, String> {
     let lease = values::duration(text)?;
     let short = lease < std::time::Duration::from_millis(100);
-    if short { Err("is too short for a lease; 100ms is the least".to_owned()) } else { Ok(lease) }
+    if short { Err("is too short for a lease; the minimum is 100ms".to_owned()) } else { Ok(lease) }
 }

@@ -76,7 +76,7 @@ fn a_switch_is_a_flag_alone_or_a_word() {
 
 #[test]
 fn a_bad_value_is_told_with_its_place() {
-    let text = "\"5x\" is not a duration; write seconds, or numbers with ms, s, m or h: 5, 250ms, \
+    let text = "\"5x\" is not a duration; use seconds, or numbers with ms, s, m or h: 5, 250ms, \
                 10s or 1h30m";
     assert_eq!(complaint(&["--max-lease", "5x"], &[], ""), format!("--max-lease: {text}"));
     assert_eq!(
@@ -96,7 +96,7 @@ fn a_time_is_written_in_the_same_way_everywhere() {
     assert_eq!(lease(&[], &[("LOCKSPAN_MAX_LEASE", "1h30m")], ""), max(5400));
     assert_eq!(lease(&[], &[], "max-lease = 30"), max(30));
     assert_eq!(lease(&[], &[], "max-lease = 30.5"), Duration::from_millis(30_500));
-    let text = "\"-5s\" is negative, which a time can't be; 0 is the least";
+    let text = "\"-5s\" is negative; the minimum is 0";
     assert_eq!(complaint(&["--max-lease", "-5s"], &[], ""), format!("--max-lease: {text}"));
     let said = complaint(&[], &[], "max-lease = -5");
     assert!(said.starts_with("lockspan.toml:1: max-lease: \"-5\" is negative"), "{said}");
@@ -108,7 +108,7 @@ fn a_time_is_written_in_the_same_way_everywhere() {
 fn a_bad_address_is_told_with_what_is_allowed() {
     assert_eq!(
         complaint(&["--listen", "here"], &[], ""),
-        "--listen: \"here\" is not an address: write <ip>:<port>, as in 127.0.0.1:7420, or \
+        "--listen: \"here\" is not an address: use <ip>:<port>, as in 127.0.0.1:7420, or \
          unix:<path>"
     );
 }
@@ -124,13 +124,12 @@ fn bad_words_and_numbers_say_what_is_allowed() {
         (["--shards", "0"], "--shards: \"0\" is not a whole number from 1 to 256"),
         (
             ["--max-frame", "1MB"],
-            "--max-frame: \"1MB\" is not a size; write a number of bytes, or one with KiB, MiB \
-             or GiB",
+            "--max-frame: \"1MB\" is not a size; examples are 65536 (bytes), 64KiB, 8MiB and 1GiB",
         ),
         (["--data-dir", ""], "--data-dir: \"\" is empty; give a directory, or none"),
         (
             ["--min-lease", "1ms"],
-            "--min-lease: \"1ms\" is too short for a lease; 100ms is the least",
+            "--min-lease: \"1ms\" is too short for a lease; the minimum is 100ms",
         ),
     ] {
         assert_eq!(complaint(&flags, &[], ""), text);
@@ -144,22 +143,24 @@ fn an_unknown_key_is_told_with_the_nearest() {
         "lockspan.toml:2: there is no option \"max_leese\"; did you mean \"max-lease\"?"
     );
     let far = complaint(&[], &[], "[qqq]\nx = 1");
-    assert!(far.starts_with("lockspan.toml:1: there is no option \"qqq\"; there are listen, "));
+    assert!(
+        far.starts_with("lockspan.toml:1: there is no option \"qqq\"; the options are listen, ")
+    );
 }
 
 #[test]
 fn a_value_of_the_wrong_kind_is_told_with_its_line() {
     assert_eq!(
         complaint(&[], &[], "\nfresh = \"yes\""),
-        "lockspan.toml:2: fresh: takes true or false, without quotes"
+        "lockspan.toml:2: fresh: must be true or false, without quotes"
     );
     assert_eq!(
         complaint(&[], &[], "listen = 1.5"),
-        "lockspan.toml:1: listen: takes a string, or a list of strings"
+        "lockspan.toml:1: listen: must be a string or a list of strings"
     );
     assert_eq!(
         complaint(&[], &[], "shards = [1]"),
-        "lockspan.toml:1: shards: takes a string or a number, as in \"N\""
+        "lockspan.toml:1: shards: must be a string or a number (N)"
     );
 }
 
@@ -168,7 +169,7 @@ fn a_file_that_is_no_toml_is_told_with_its_line() {
     let text = complaint(&[], &[], "shards = 4\nlog = = 1\n");
     assert!(text.starts_with("lockspan.toml:2: "), "{text}");
     let text = complaint(&[], &[], "shards = 4\nlog = \"json\"\nshards = 5\n");
-    assert_eq!(text, "lockspan.toml:3: shards is there twice: leave one of them");
+    assert_eq!(text, "lockspan.toml:3: shards is set twice; remove one of them");
 }
 
 #[test]
@@ -183,9 +184,11 @@ fn a_file_that_is_not_there_is_told_with_who_named_it() {
 fn what_contradicts_is_told() {
     assert_eq!(
         complaint(&["--min-lease", "10s", "--max-lease", "5s"], &[], ""),
-        "min-lease, 10s, is above max-lease, 5s"
+        "min-lease (10s) is longer than max-lease (5s)"
     );
-    assert!(complaint(&["--fresh"], &[], "").starts_with("fresh is for data-dir none alone"));
+    assert!(
+        complaint(&["--fresh"], &[], "").starts_with("fresh is only allowed with data-dir none")
+    );
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn local_l7_without_a_word_it_is_the_service_behind_local() {
     let (takes_place, config) = listens(&["--listen", "127.0.0.1:1", "--local"]);
     assert!(takes_place && config.listen.len() == 2 && config.listen.contains(&socket));
     let text = complaint(&["--local", "--data-dir", "/x"], &[], "");
-    assert!(text.starts_with("local has a data directory of its own"), "{text}");
+    assert!(text.starts_with("local can't be combined with data-dir"), "{text}");
 }
 
 #[test]
@@ -308,7 +311,7 @@ fn who_may_connect_to_a_socket_file_is_said() {
     let shared = rights(&["--socket-mode", "0660", "--socket-group", "root"]).unwrap();
     assert_eq!(shared, SocketRights { mode: 0o660, group: Some(0) });
     let bad = rights(&["--socket-group", "no such group"]).unwrap_err();
-    assert_eq!(bad.0, "socket-group: \"no such group\" is no group of this machine");
+    assert_eq!(bad.0, "socket-group: \"no such group\" is not a group of this machine");
     for mode in ["9", "0999", "01777", "rw", ""] {
         let text = complaint(&["--socket-mode", mode], &[], "");
         assert!(text.contains("is not a mode such as 0600"), "{mode}: {text}");
@@ -324,7 +327,7 @@ fn tls_and_users_come_from_the_same_places() {
     assert_eq!(config.tls, Some(ServerFiles { cert, key, client_ca }));
     assert_eq!((config.users, config.insecure), (Some(PathBuf::from("/u.toml")), true));
     let why = complaint(&[], &[("LOCKSPAN_TLS_KEY", "/k.pem")], "");
-    assert_eq!(why, "tls-key needs tls-cert, the certificate that it is for");
+    assert_eq!(why, "tls-key needs tls-cert, the certificate of the key");
 }
 
 #[test]
@@ -337,5 +340,5 @@ fn the_page_is_on_unless_it_is_not_wanted() {
     let named = http(&["--local", "--listen", "unix:/x", "--http", "[::1]:0"]).expect("named");
     assert!(named.required && named.at.ip().is_ipv6(), "{named:?}");
     let text = complaint(&["--http", "7421"], &[], "");
-    assert!(text.starts_with("--http: \"7421\" is not none and not an address"), "{text}");
+    assert!(text.starts_with("--http: \"7421\" is neither none nor an address"), "{text}");
 }

@@ -1,11 +1,15 @@
 //! The lock of one run: the only file here that knows the client.
 
+use std::io::{IsTerminal as _, stderr};
+use std::path::Path;
 use std::time::Duration;
 
-use lockspan_client::{Locks, OwnedReadGuard, OwnedWriteGuard, shown_url};
+use lockspan_client::{
+    Annotation, Holder, Locks, OwnedReadGuard, OwnedWriteGuard, held_by, label, shown_url,
+};
 
 use rustix::process::Signal;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::guardian::now;
 use super::signals::Signals;
@@ -40,15 +44,20 @@ const LEAST_ON_REDIS: Duration = Duration::from_secs(1);
 pub(crate) fn check(args: &RunArgs) -> Result<(), Failure> {
     let url = &args.service.url;
     let refused = |text: String| Err(Failure::new(exit::USAGE, text));
+    // Its text is not shown: that may be what is wrong with it.
+    if let Some(Err(why)) = args.note.as_ref().map(Annotation::new) {
+        return refused(format!("--note: {why}"));
+    }
     if url.starts_with("memory:") {
         return refused(format!(
-            "{url} is inside of one process, so the lock would keep nobody else out. Leave --url \
-             out for this user's own service (local:), or name a server: lockspan://HOST:PORT"
+            "{url} is a service inside one process, so the lock would exclude nobody. Leave out \
+             --url to use this user's own service (local:), or give the URL of a server: \
+             lockspan://HOST:PORT"
         ));
     }
     if explain::is_redis(url) && args.lease < LEAST_ON_REDIS {
         let (lease, least) = (Span(args.lease), Span(LEAST_ON_REDIS));
-        return refused(format!("--lease {lease}: on a Redis {least} is the least"));
+        return refused(format!("--lease {lease} is too short: the minimum on Redis is {least}"));
     }
     Ok(())
 }
@@ -59,11 +68,22 @@ pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Loc
     // Nothing is taken a second time. What is not cached is free for others as soon as it is let
     // go, before the end of the session is durable.
     let lease = args.lease.max(LEAST_ASKED);
-    let options = login::options().lease(lease).name("lockspan run").caching(false);
+    let mut options = login::options().lease(lease).name("lockspan run").caching(false);
+    if let Some(label) = label_of(args) {
+        options = options.label(label);
+    }
     tokio::select! {
         locks = options.connect(url) => locks.map_err(|why| explain::no_connection(url, &why)),
         signal = signals.next_end() => Err(ended(args, signal)),
     }
+}
+
+/// How people see the session: `COMMAND@host[pid]`. The command's arguments are left out, since
+/// they may hold secrets that only its own machine should see.
+fn label_of(args: &RunArgs) -> Option<String> {
+    let command = args.command.first()?;
+    let name = Path::new(command).file_name().unwrap_or(command);
+    label::named(&name.to_string_lossy()).map(|label| label.to_string())
 }
 
 /// Asks for the lock, until a signal to end comes.
@@ -95,7 +115,11 @@ fn ended(args: &RunArgs, signal: Signal) -> Failure {
 }
 
 async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
-    let record = locks.named(&args.record);
+    let mut record = locks.named(&args.record);
+    if let Some(note) = &args.note {
+        let refused = |why| Failure::new(exit::USAGE, format!("--note: {why}"));
+        record = record.with_note(note).map_err(refused)?;
+    }
     let guard = match args.read {
         true => record.read_owned().await.map(Guard::Read),
         false => record.write_owned().await.map(Guard::Write),
@@ -106,23 +130,67 @@ async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
     })
 }
 
-/// Ends when the record has not been granted for as long as it may take, counted from now.
-pub(crate) async fn patience(args: &RunArgs) {
-    match args.wait {
-        Some(wait) => sleep(if wait.is_zero() { ONCE } else { wait }).await,
-        None => std::future::pending().await,
-    }
+/// Ends when the record has not been granted for as long as it may take, counted from now. Tells
+/// who holds it, which is asked shortly before the end.
+pub(crate) async fn patience(locks: &Locks, args: &RunArgs) -> Option<String> {
+    let Some(wait) = args.wait else { return std::future::pending().await };
+    let wait = if wait.is_zero() { ONCE } else { wait };
+    let over = Instant::now() + wait;
+    sleep(wait.saturating_sub(ANSWER)).await;
+    let said = who_holds(locks, args, ANSWER.min(wait)).await;
+    sleep_until(over).await;
+    said
 }
 
 /// What one try may take: a node that has the record cached and does not use it is asked for it.
 const ONCE: Duration = Duration::from_millis(100);
 
-/// What is said when that was too long.
-pub(crate) async fn not_granted(args: &RunArgs) -> Failure {
+/// What the answer to the question who holds the record may take.
+const ANSWER: Duration = Duration::from_millis(80);
+
+/// A wait that lasts so long is told at a terminal.
+const NOTICE: Duration = Duration::from_secs(1);
+
+/// `held by billing@host9[412] for 3m12s (nightly import); 2 before you`, as far as it is known.
+async fn who_holds(locks: &Locks, args: &RunArgs, time: Duration) -> Option<String> {
+    let (holders, ahead) = locks.named(&args.record).who_holds(time).await?;
+    said(&holders, ahead)
+}
+
+fn said(holders: &[Holder], ahead: u32) -> Option<String> {
+    let before = (ahead > 0).then(|| format!("; {ahead} before you"));
+    let text = match holders {
+        [] if before.is_none() => return None,
+        // The user may not inspect the record.
+        [] => "locked".to_owned(),
+        [one] => held_by(one),
+        [first, others @ ..] => format!("{} and {} more", held_by(first), others.len()),
+    };
+    Some(text + &before.unwrap_or_default())
+}
+
+/// Tells once whom the run waits for, at a terminal or if it was asked to.
+pub(crate) async fn notice(locks: &Locks, args: &RunArgs, remark: &str) {
+    sleep(NOTICE).await;
+    if args.quiet || !(args.verbose || stderr().is_terminal()) {
+        return;
+    }
     let at = service::name(&args.service.url);
-    let mut text = match args.wait {
-        Some(Duration::ZERO) | None => format!("{} is locked at {at}", args.record),
-        Some(wait) => format!("{} was not granted within {} at {at}", args.record, Span(wait)),
+    let why = who_holds(locks, args, ANSWER).await.map(|why| format!(", {why}"));
+    exit::say(format!("waiting for {} at {at}{}{remark}", args.record, why.unwrap_or_default()));
+}
+
+/// What is said when that was too long; `why` is who holds it.
+pub(crate) async fn not_granted(args: &RunArgs, why: Option<String>) -> Failure {
+    let at = service::name(&args.service.url);
+    let record = &args.record;
+    let mut text = match (args.wait, why) {
+        (Some(Duration::ZERO) | None, None) => format!("{record} is locked at {at}"),
+        (Some(Duration::ZERO) | None, Some(why)) => format!("{record} is {why}, at {at}"),
+        (Some(wait), None) => format!("{record} was not granted within {} at {at}", Span(wait)),
+        (Some(wait), Some(why)) => {
+            format!("{record} is {why}; not granted within {} at {at}", Span(wait))
+        }
     };
     if let Some(recovery) = Recovery::of(&args.service.url).await {
         text.push_str(&format!("; the service is {recovery}"));

@@ -27,7 +27,7 @@ use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use lockspan_client::Locks;
+use lockspan_client::{Locks, Span};
 use lockspan_protocol::Record;
 use tokio::time::sleep;
 
@@ -77,6 +77,7 @@ async fn ask(
     signals: &mut Signals,
     marks: &nested::Marks,
 ) -> Result<(Held, Helpers), Failure> {
+    let since = Instant::now();
     let mut asking = pin!(lock::acquire(locks.clone(), args, signals));
     // The lock is asked for first: the service opens the session while we are busy with the other
     // processes. A thread of its own for that was not faster.
@@ -96,24 +97,27 @@ async fn ask(
         return Ok((held, helpers));
     }
     // From here on: what the other processes took is not taken from the time to wait.
-    let mut patience = pin!(lock::patience(args));
-    let mut seconds = 0_u64;
+    let mut patience = pin!(lock::patience(&locks, args));
+    let mut notice = pin!(lock::notice(&locks, args, marks.remark()));
+    let mut has_told = false;
     let held = loop {
         // It changes if the lease ends while we wait.
         helpers.guardian.will(locks.last_will());
         tokio::select! {
             biased;
             held = &mut asking => break held,
-            () = &mut patience => break last_look(asking.as_mut(), &locks, args).await,
-            () = sleep(Duration::from_secs(1)) => seconds += 1,
-        }
-        if seconds == 1 && !args.quiet {
-            let at = service::name(&args.service.url);
-            exit::say(format!("waiting for {} at {at}{}", args.record, marks.remark()));
+            why = &mut patience => break last_look(asking.as_mut(), &locks, args, why).await,
+            () = &mut notice, if !has_told => has_told = true,
+            () = sleep(Duration::from_secs(1)) => {}
         }
     };
     match held {
-        Ok(held) => Ok((held, helpers)),
+        Ok(held) => {
+            if args.verbose {
+                exit::say(format!("{} was granted after {}", args.record, Span(since.elapsed())));
+            }
+            Ok((held, helpers))
+        }
         Err(bad) => {
             helpers.dismiss();
             Err(bad)
@@ -127,6 +131,7 @@ async fn last_look(
     mut asking: Pin<&mut impl Future<Output = Result<Held, Failure>>>,
     locks: &Locks,
     args: &RunArgs,
+    why: Option<String>,
 ) -> Result<Held, Failure> {
     for _ in 0..4 {
         tokio::task::yield_now().await;
@@ -137,7 +142,7 @@ async fn last_look(
         () = std::future::ready(()) => {
             // Whether the service heard it or not, there is nothing more to do.
             let _ = locks.clone().close().await;
-            Err(lock::not_granted(args).await)
+            Err(lock::not_granted(args, why).await)
         }
     }
 }
@@ -199,13 +204,14 @@ async fn under_lock(
         Outcome::Ended(code) => Ok(ExitCode::from(code)),
         Outcome::Lost => Ok(ExitCode::from(exit::LOST)),
         Outcome::Late => {
-            let text = "the lease was over before the command could begin; it was not started";
+            let text = "the lease expired before the command could start; the command was not \
+                        started";
             Err(Failure::new(exit::LOST, text))
         }
         Outcome::Failed(number) => Err(not_started(args, &io::Error::from_raw_os_error(number))),
         Outcome::Unguarded => {
             helpers.gate.dismiss();
-            let text = "the guardian process is gone or stopped; the command was not started";
+            let text = "the guardian process was killed or stopped; the command was not started";
             Err(Failure::new(exit::SYSTEM, text))
         }
     }
@@ -221,7 +227,8 @@ fn not_started(args: &RunArgs, bad: &io::Error) -> Failure {
     // Several records and options behind the command are easily tried, so say what is meant.
     let hint = match code == exit::NOT_FOUND && Record::parse(name.as_bytes()).is_ok() {
         true => format!(
-            ". One run locks one record; for two: lockspan run {} -- lockspan run {} -- COMMAND",
+            ". lockspan run locks one record; to lock two, nest it: lockspan run {} -- lockspan \
+             run {} -- COMMAND",
             args.record,
             name.display()
         ),

@@ -42,9 +42,9 @@ impl Marks {
         if let Some(outer) = outer.iter().find(|outer| !(outer.reads && args.read)) {
             let (process, how) = (outer.mark.0, if outer.reads { "reading" } else { "writing" });
             let text = format!(
-                "this command already runs under {} for {how}, by lockspan run with process number \
-                 {process}: it would wait for itself. Leave the inner lockspan run out, or lock \
-                 another record",
+                "deadlock: this command already runs under a lock on {} for {how}, taken by \
+                 lockspan run (process {process}), and would wait for itself. Remove the inner \
+                 lockspan run, or lock another record",
                 args.record
             );
             return Err(Failure::new(NESTED, text));
@@ -64,8 +64,8 @@ impl Marks {
     /// What may keep us waiting for ever.
     pub(crate) fn remark(&self) -> &'static str {
         if self.reads_again {
-            ": a run that this one is nested in reads it, and a writer that came in between waits \
-             for that one to end"
+            ": an outer lockspan run holds it for reading, and a writer that waits for that run to \
+             end is next in line"
         } else {
             ""
         }

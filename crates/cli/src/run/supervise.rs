@@ -110,7 +110,7 @@ impl Watch<'_> {
         }
         if !std::mem::replace(&mut self.asked_to_end, true) {
             self.tell(Signal::TERM);
-            exit::say("the lease can't be renewed; ending the command");
+            exit::say("the lease can't be renewed; terminating the command");
         }
         left
     }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use lockspan_wire::Value;
 
-use crate::exit::{Failure, INTERNAL};
-use crate::locks::{Locked, field, find, part_of};
+use crate::exit::{Failure, UNAVAILABLE};
 use crate::recovery::Recovery;
-use crate::resp::Connection;
+use crate::replies::{Happened, Locked, Session, Waits, happenings, part_of, sessions, waits};
+use crate::resp::{Connection, odd};
 
 /// Records and sessions that are asked for; a screen shows fewer.
 const RECORDS: usize = 2000;
@@ -17,6 +17,10 @@ const SESSIONS: &[u8] = b"1000";
 
 /// Things that happened to a record.
 const HISTORY: &[u8] = b"50";
+
+/// How soon a service that is away is called again, at most and at least.
+const SOONEST: Duration = Duration::from_millis(500);
+const LATEST: Duration = Duration::from_secs(2);
 
 /// What is looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +38,8 @@ pub(crate) enum News {
     All(Box<Seen>),
     /// What happened to the record that is chosen.
     History(Vec<Happened>),
+    /// The service is away, and why; it is called again.
+    Away(String),
 }
 
 /// What there was at one time.
@@ -45,42 +51,8 @@ pub(crate) struct Seen {
     pub(super) more: bool,
     pub(super) sessions: Vec<Session>,
     pub(super) counts: Counts,
-    /// Records that are held and wanted.
-    pub(super) wanted: Vec<Locked>,
-    pub(super) deadlocks: Vec<Deadlock>,
+    pub(super) waits: Waits,
     pub(super) history: Vec<Happened>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Session {
-    pub(super) id: String,
-    pub(super) user: String,
-    pub(super) lease_ms: u64,
-    pub(super) left_ms: u64,
-    pub(super) connections: u64,
-    /// Records that it holds or waits for.
-    pub(super) records: u64,
-    /// It is not renewed any more.
-    pub(super) ends: bool,
-}
-
-/// A wait that was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Deadlock {
-    pub(super) age_ms: u64,
-    pub(super) session: String,
-    pub(super) record: String,
-    pub(super) owners: Vec<String>,
-}
-
-/// What happened to a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Happened {
-    pub(super) age_ms: u64,
-    pub(super) session: String,
-    pub(super) what: String,
-    /// Mode, token, times.
-    pub(super) more: Vec<String>,
 }
 
 /// What `INFO` tells.
@@ -105,42 +77,23 @@ pub(crate) struct Looker {
 }
 
 impl Looker {
-    pub(super) fn start(mut connection: Connection, every: Duration, mut want: Want) -> Self {
+    pub(super) fn start(connection: Connection, url: &str, every: Duration, want: Want) -> Self {
         let (wants, wanted) = mpsc::channel::<Want>();
         let (say, seen) = mpsc::channel();
+        let mut connection = Some(connection);
+        let url = url.to_owned();
         std::thread::spawn(move || {
-            // What was asked for since is all that matters of it.
-            let latest = |mut want: Want| {
-                while let Ok(later) = wanted.try_recv() {
-                    want = later;
-                }
-                want
-            };
+            let mut watch = Watch { wanted, want, say, every };
             loop {
-                let seen = look(&mut connection, &want).map(|seen| News::All(Box::new(seen)));
-                let failed = seen.is_err();
-                if say.send(seen).is_err() || failed {
+                let done = match watch.look(&mut connection, &url) {
+                    Err(Stop::Away(why)) => {
+                        connection = None;
+                        watch.pause(why)
+                    }
+                    done => done,
+                };
+                if done.is_err() {
                     return;
-                }
-                let next = Instant::now() + every;
-                loop {
-                    let left = next.saturating_duration_since(Instant::now());
-                    let other = match wanted.recv_timeout(left) {
-                        Ok(other) => latest(other),
-                        Err(RecvTimeoutError::Timeout) => break,
-                        Err(RecvTimeoutError::Disconnected) => return,
-                    };
-                    let before = std::mem::replace(&mut want, other);
-                    if before.pattern != want.pattern {
-                        break;
-                    }
-                    if before.chosen != want.chosen {
-                        let news = history(&mut connection, &want).map(News::History);
-                        let failed = news.is_err();
-                        if say.send(news).is_err() || failed {
-                            return;
-                        }
-                    }
                 }
             }
         });
@@ -156,6 +109,86 @@ impl Looker {
     /// What was seen since, if anything.
     pub(super) fn seen(&self) -> Option<Result<News, Failure>> {
         self.seen.try_recv().ok()
+    }
+}
+
+/// Why looking has ended.
+enum Stop {
+    /// The connection is gone. It is made again.
+    Away(String),
+    /// Nobody listens any more.
+    Over,
+}
+
+/// The part of the thread that is not the connection.
+struct Watch {
+    wanted: Receiver<Want>,
+    want: Want,
+    say: Sender<Result<News, Failure>>,
+    every: Duration,
+}
+
+impl Watch {
+    /// Looks once, connecting again if need be, and then at what else is wanted until it is time
+    /// to look again.
+    fn look(&mut self, connection: &mut Option<Connection>, url: &str) -> Result<(), Stop> {
+        let open = match connection {
+            Some(open) => open,
+            None => match Connection::open(url) {
+                Ok(Some(open)) => connection.insert(open),
+                Ok(None) => return Err(Stop::Away("no service runs behind local:".to_owned())),
+                Err(failure) => return Err(Stop::Away(failure.text)),
+            },
+        };
+        let seen = look(open, &self.want).map(|seen| News::All(Box::new(seen)));
+        self.send(seen)?;
+        let next = Instant::now() + self.every;
+        while let Some(before) = self.wait_until(next)? {
+            if before.pattern != self.want.pattern {
+                break;
+            }
+            if before.chosen != self.want.chosen {
+                let news = history(open, &self.want).map(News::History);
+                self.send(news)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The service is away: that is told, and a while later it is called again.
+    fn pause(&mut self, why: String) -> Result<(), Stop> {
+        self.send(Ok(News::Away(why)))?;
+        let next = Instant::now() + self.every.clamp(SOONEST, LATEST);
+        while self.wait_until(next)?.is_some() {}
+        Ok(())
+    }
+
+    /// Tells the news. If the service has gone, that is not the end; if it refuses, it is.
+    fn send(&self, news: Result<News, Failure>) -> Result<(), Stop> {
+        match news {
+            Err(failure) if failure.code == UNAVAILABLE => Err(Stop::Away(failure.text)),
+            Err(failure) => {
+                // If nobody hears it, it is over as well.
+                let _ = self.say.send(Err(failure));
+                Err(Stop::Over)
+            }
+            news => self.say.send(news).map_err(|_| Stop::Over),
+        }
+    }
+
+    /// What was wanted before, if something else is wanted before that time.
+    fn wait_until(&mut self, next: Instant) -> Result<Option<Want>, Stop> {
+        let left = next.saturating_duration_since(Instant::now());
+        let mut other = match self.wanted.recv_timeout(left) {
+            Ok(other) => other,
+            Err(RecvTimeoutError::Timeout) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => return Err(Stop::Over),
+        };
+        // What was asked for since is all that matters of it.
+        while let Ok(later) = self.wanted.try_recv() {
+            other = later;
+        }
+        Ok(Some(std::mem::replace(&mut self.want, other)))
     }
 }
 
@@ -184,83 +217,16 @@ fn look(connection: &mut Connection, want: &Want) -> Result<Seen, Failure> {
     let reply = connection.ask(&[b"INFO"])?;
     let counts = counts(&reply).ok_or_else(|| odd("INFO", &reply))?;
     let reply = connection.ask(&[b"LS.WAITS"])?;
-    let (wanted, deadlocks) = waits(&reply).ok_or_else(|| odd("LS.WAITS", &reply))?;
+    let waits = waits(&reply).ok_or_else(|| odd("LS.WAITS", &reply))?;
     let history = history(connection, want)?;
     let at = Some(Instant::now());
-    Ok(Seen { at, records, more, sessions, counts, wanted, deadlocks, history })
+    Ok(Seen { at, records, more, sessions, counts, waits, history })
 }
 
 fn history(connection: &mut Connection, want: &Want) -> Result<Vec<Happened>, Failure> {
     let Some(chosen) = &want.chosen else { return Ok(Vec::new()) };
     let reply = connection.ask(&[b"LS.HISTORY", chosen, b"COUNT", HISTORY])?;
     happenings(&reply).ok_or_else(|| odd("LS.HISTORY", &reply))
-}
-
-fn odd(command: &str, reply: &Value) -> Failure {
-    Failure::new(INTERNAL, format!("{command} has an unknown answer: {reply:?}"))
-}
-
-fn number(map: &Value, name: &str) -> Option<u64> {
-    field(map, name)?.parse().ok()
-}
-
-fn sessions(reply: &Value) -> Option<Vec<Session>> {
-    let Value::Array(all) = reply else { return None };
-    let one = |map| {
-        Some(Session {
-            id: field(map, "session")?,
-            user: field(map, "user").unwrap_or_default(),
-            lease_ms: number(map, "lease-ms")?,
-            left_ms: number(map, "left-ms").unwrap_or(0),
-            connections: number(map, "connections")?,
-            records: number(map, "records")?,
-            ends: number(map, "ends").is_some(),
-        })
-    };
-    all.iter().map(one).collect()
-}
-
-pub(super) fn waits(reply: &Value) -> Option<(Vec<Locked>, Vec<Deadlock>)> {
-    let list = |name| match find(reply, name)? {
-        Value::Array(list) => Some(list),
-        _ => None,
-    };
-    let deadlock = |map| {
-        let Value::Array(owners) = find(map, "owners")? else { return None };
-        let owner = |value: &Value| match value {
-            Value::Int(number) => Some(number.to_string()),
-            Value::Bulk(digits) => Some(lockspan_server::readable(digits)),
-            _ => None,
-        };
-        Some(Deadlock {
-            age_ms: number(map, "age-ms")?,
-            session: field(map, "session")?,
-            record: field(map, "record")?,
-            owners: owners.iter().map(owner).collect::<Option<_>>()?,
-        })
-    };
-    let records = list("records")?.iter().map(Locked::read).collect::<Option<_>>()?;
-    Some((records, list("deadlocks")?.iter().map(deadlock).collect::<Option<_>>()?))
-}
-
-pub(super) fn happenings(reply: &Value) -> Option<Vec<Happened>> {
-    let Value::Array(all) = reply else { return None };
-    let one = |map| {
-        let span = |name| number(map, name).map(super::draw::age);
-        let more = [
-            field(map, "mode"),
-            field(map, "token").map(|token| format!("token {token}")),
-            span("waited-ms").map(|span| format!("waited {span}")),
-            span("held-ms").map(|span| format!("held {span}")),
-        ];
-        Some(Happened {
-            age_ms: number(map, "age-ms")?,
-            session: field(map, "session")?,
-            what: field(map, "what")?,
-            more: more.into_iter().flatten().collect(),
-        })
-    };
-    all.iter().map(one).collect()
 }
 
 pub(super) fn counts(reply: &Value) -> Option<Counts> {

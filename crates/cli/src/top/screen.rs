@@ -1,14 +1,16 @@
 //! What is known and what was pressed: all that the screen shows follows from it. `draw` shows it.
 
 use std::cmp::Reverse;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::widgets::TableState;
 
-use super::look::{Counts, News, Seen, Session, Want};
+use super::look::{Counts, News, Seen, Want};
 use crate::exit::Failure;
-use crate::locks::{Claim, Locked};
+use crate::filter::{Filter, pattern};
+use crate::replies::{Claim, Deadlock, Locked, Session};
+use crate::sessions::is_liked;
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,10 @@ pub(super) enum Tab {
 pub(super) const ORDERS: [&str; 5] = ["waiters", "holders", "age", "name", "state"];
 
 /// And sessions.
-pub(super) const SESSION_ORDERS: [&str; 4] = ["id", "left", "records", "connections"];
+pub(super) const SESSION_ORDERS: [&str; 5] = ["label", "id", "left", "records", "connections"];
+
+/// Bytes of a filter: no name has more.
+const FILTER: usize = 512;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -34,18 +39,18 @@ pub(crate) struct Screen {
     pub(super) tab: Tab,
     pub(super) order: usize,
     pub(super) reversed: bool,
-    /// Of records.
-    pattern: String,
-    /// Of sessions.
-    session_part: String,
-    /// What is written while a filter is.
-    pub(super) writing: Option<String>,
+    /// The filter of each view.
+    filters: [String; 3],
+    /// While a filter is typed: what it was before.
+    typing_from: Option<String>,
+    /// The service is away: why, and since when what is shown is old.
+    pub(super) away: Option<(String, Option<Instant>)>,
     pub(super) helps: bool,
     pub(super) paused: bool,
     /// What is chosen has the whole screen, so that nothing of it is cut.
     pub(super) whole: bool,
     over: bool,
-    failure: Option<String>,
+    failure: Option<Failure>,
     pub(super) place: TableState,
     /// Rows that fit.
     pub(super) page: usize,
@@ -67,9 +72,9 @@ impl Screen {
             tab: Tab::Records,
             order: 0,
             reversed: false,
-            pattern: pattern.unwrap_or_default(),
-            session_part: String::new(),
-            writing: None,
+            filters: [pattern.unwrap_or_default(), String::new(), String::new()],
+            typing_from: None,
+            away: None,
             helps: false,
             paused: false,
             whole: false,
@@ -80,44 +85,71 @@ impl Screen {
         }
     }
 
-    /// What the service is to be asked for. What has neither `*` nor `?` is a part of a name.
+    /// What the service is to be asked for.
     pub(super) fn want(&self) -> Want {
-        let text = &self.pattern;
-        let pattern = match text.as_str() {
-            "" => None,
-            _ if text.contains(['*', '?']) => Some(text.clone()),
-            _ => Some(format!("*{text}*")),
-        };
+        let pattern = pattern(&self.filters[Tab::Records as usize]);
         Want { pattern, chosen: self.chosen().map(|record| record.key.clone()) }
     }
 
     /// The record that is chosen.
     pub(super) fn chosen(&self) -> Option<&Locked> {
         let at = self.place.selected().filter(|_| self.tab == Tab::Records)?;
-        self.seen.records.get(at)
+        self.records().get(at).copied()
+    }
+
+    /// The records that are shown. The service was asked for them by the filter, but perhaps by the
+    /// one before the last letter was typed.
+    pub(super) fn records(&self) -> Vec<&Locked> {
+        let filter = self.filter_of(Tab::Records);
+        self.seen.records.iter().filter(|it| filter.fits([&*it.key])).collect()
     }
 
     /// The sessions that are shown.
     pub(super) fn sessions(&self) -> Vec<&Session> {
-        let part = &self.session_part;
-        let is_liked = |it: &&Session| it.id.contains(part) || it.user.contains(part);
-        self.seen.sessions.iter().filter(is_liked).collect()
+        let filter = self.filter_of(Tab::Sessions);
+        self.seen.sessions.iter().filter(|it| is_liked(it, &filter)).collect()
+    }
+
+    /// The records that are held and wanted, as far as they are shown: the record or one of its
+    /// sessions fits.
+    pub(super) fn wanted(&self) -> Vec<Locked> {
+        let filter = self.filter_of(Tab::Waits);
+        let fits = |record: &&Locked| {
+            let claims = record.holders.iter().chain(&record.waiters);
+            let sessions = claims.flat_map(|it| [it.who.name(), &it.who.id]).map(str::as_bytes);
+            filter.fits(sessions.chain([&*record.key]))
+        };
+        self.seen.waits.records.iter().filter(fits).cloned().collect()
+    }
+
+    /// The deadlocks that are shown.
+    pub(super) fn deadlocks(&self) -> Vec<&Deadlock> {
+        let filter = self.filter_of(Tab::Waits);
+        let fits = |it: &&Deadlock| {
+            filter.fits([&*it.record.0, it.who.name().as_bytes(), it.who.id.as_bytes()])
+        };
+        self.seen.waits.deadlocks.iter().filter(fits).collect()
+    }
+
+    fn filter_of(&self, tab: Tab) -> Filter {
+        Filter::new(&self.filters[tab as usize])
     }
 
     /// The filter of what is listed.
     pub(super) fn filter(&self) -> &str {
-        match self.tab {
-            Tab::Records => &self.pattern,
-            Tab::Sessions => &self.session_part,
-            Tab::Waits => "",
-        }
+        &self.filters[self.tab as usize]
+    }
+
+    /// Whether a filter is being typed.
+    pub(super) fn is_typing(&self) -> bool {
+        self.typing_from.is_some()
     }
 
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
-    pub(super) fn failed(&mut self) -> Option<String> {
+    pub(super) fn failed(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
@@ -125,14 +157,20 @@ impl Screen {
     pub(super) fn take(&mut self, news: Result<News, Failure>) {
         match news {
             Err(failure) => {
-                self.failure = Some(failure.text);
+                self.failure = Some(failure);
                 self.over = true;
             }
             // It is asked for by a key.
             Ok(News::History(history)) => self.seen.history = history,
-            Ok(_) if self.paused => {}
+            Ok(News::Away(why)) => {
+                self.rates = Rates::default();
+                self.away = Some((why, self.seen.at));
+            }
+            Ok(News::All(_)) if self.paused => self.away = None,
             Ok(News::All(seen)) => {
-                if let (Some(before), Some(now)) = (self.seen.at, seen.at) {
+                // A service that was restarted counts anew.
+                let was_away = self.away.take().is_some();
+                if let (Some(before), Some(now), false) = (self.seen.at, seen.at, was_away) {
                     self.rates = rates(&self.seen.counts, &seen.counts, now - before);
                 }
                 self.seen = *seen;
@@ -161,8 +199,11 @@ impl Screen {
             }
             Tab::Sessions => {
                 let sessions = &mut self.seen.sessions;
-                sessions.sort_by_key(|it| it.id.parse::<u64>().unwrap_or(u64::MAX));
+                sessions.sort_by(|one, other| {
+                    (one.who.name(), &one.who.id).cmp(&(other.who.name(), &other.who.id))
+                });
                 match SESSION_ORDERS[self.order % SESSION_ORDERS.len()] {
+                    "id" => sessions.sort_by(|one, other| one.who.id.cmp(&other.who.id)),
                     "left" => sessions.sort_by_key(|it| it.left_ms),
                     "records" => sessions.sort_by_key(|it| Reverse(it.records)),
                     "connections" => sessions.sort_by_key(|it| Reverse(it.connections)),
@@ -181,7 +222,7 @@ impl Screen {
 
     pub(super) fn rows(&self) -> usize {
         match self.tab {
-            Tab::Records => self.seen.records.len(),
+            Tab::Records => self.records().len(),
             Tab::Sessions => self.sessions().len(),
             Tab::Waits => self.waits().len(),
         }
@@ -192,8 +233,9 @@ impl Screen {
             self.over = true;
             return;
         }
-        if self.writing.is_some() {
-            self.write(key.code);
+        if self.is_typing() {
+            self.type_filter(key);
+            self.sort();
             return;
         }
         if self.helps {
@@ -206,9 +248,7 @@ impl Screen {
             KeyCode::Enter if self.tab != Tab::Waits => self.whole = !self.whole,
             KeyCode::Char('?') => self.helps = true,
             KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Char('/') if self.tab != Tab::Waits => {
-                self.writing = Some(self.filter().to_owned());
-            }
+            KeyCode::Char('/') => self.typing_from = Some(self.filter().to_owned()),
             KeyCode::Char('s') => self.order += 1,
             KeyCode::Char('r') => self.reversed = !self.reversed,
             KeyCode::Tab => self.show(match self.tab {
@@ -230,22 +270,18 @@ impl Screen {
         self.sort();
     }
 
-    fn write(&mut self, key: KeyCode) {
-        let Some(text) = &mut self.writing else { return };
-        match key {
-            KeyCode::Enter => {
-                let text = self.writing.take().unwrap_or_default();
-                match self.tab {
-                    Tab::Sessions => self.session_part = text,
-                    Tab::Records | Tab::Waits => self.pattern = text,
-                }
-                self.sort();
-            }
-            KeyCode::Esc => self.writing = None,
+    /// A key while a filter is typed. What is listed follows each letter.
+    fn type_filter(&mut self, key: KeyEvent) {
+        let filter = &mut self.filters[self.tab as usize];
+        let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        match key.code {
+            KeyCode::Enter => self.typing_from = None,
+            KeyCode::Esc => *filter = self.typing_from.take().unwrap_or_default(),
             KeyCode::Backspace => {
-                text.pop();
+                filter.pop();
             }
-            KeyCode::Char(letter) => text.push(letter),
+            KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => filter.clear(),
+            KeyCode::Char(letter) if is_plain && filter.len() < FILTER => filter.push(letter),
             _ => {}
         }
     }

@@ -35,7 +35,7 @@ for protocol in (2, 3):
     try:
         ask("LS.ACQUIRE", session, "other:1", "R")
     except redis.exceptions.NoPermissionError as error:
-        assert "user ann may not read datatype other" in str(error), error
+        assert "user ann lacks the right to read datatype other" in str(error), error
     else:
         raise AssertionError("it was not refused")
     assert ask("LS.CLOSE", session) == "OK"

@@ -174,15 +174,16 @@ pub(crate) fn check_user(user: u32) -> io::Result<()> {
     if user == own {
         return Ok(());
     }
-    let text = format!("it runs as user {user}, and we are user {own}");
+    let text = format!("it runs as user {user}, and this process as user {own}");
     Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
 }
 
 fn unanswered(why: &ConnectError) -> ConnectError {
     let running = match Claim::holder() {
         Some(process) => format!(
-            " This user's service is {process}, and can't be reached: its files may have been \
-             deleted, or are not to be seen from here. End it, or name a service by its URL"
+            " This user's service is {process}, but it can't be reached: its files may have been \
+             deleted, or are not visible here (a container). Stop it, or use another service by \
+             its URL"
         ),
         None => String::new(),
     };
@@ -193,9 +194,9 @@ fn unanswered(why: &ConnectError) -> ConnectError {
 fn failed(status: std::process::ExitStatus) -> ConnectError {
     let log = folder().map(|folder| log_of(&folder)).ok();
     let text = log.as_ref().and_then(|log| fs::read_to_string(log).ok()).unwrap_or_default();
-    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
     let log = log.map_or_else(String::new, |log| format!(" (its log is {})", log.display()));
-    error(format!("this user's service does not start, {status}: {last}{log}"))
+    error(format!("this user's service failed to start, {status}: {last}{log}"))
 }
 
 fn log_of(folder: &Path) -> PathBuf {
@@ -206,10 +207,10 @@ fn log_of(folder: &Path) -> PathBuf {
 fn start() -> Result<Child, ConnectError> {
     if privilege::is_privileged() {
         return Err(error(format!(
-            "the service of user {0} does not run, and this program does not start it: it is \
-             setuid, setgid or has capabilities, and whoever started it would choose the \
-             environment of the service. Start one as user {0} (lockspan serve --local), or name a \
-             service by its URL",
+            "the service of user {0} does not run, and this program does not start it: the program \
+             is setuid, setgid or has capabilities, and the user who started it would control the \
+             environment of the service. Start the service as user {0} (lockspan serve --local), \
+             or use another service by its URL",
             own_user()
         )));
     }
@@ -241,8 +242,8 @@ fn start() -> Result<Child, ConnectError> {
     let spawn = || tokio::process::Command::from(command).spawn();
     lockspan_park::fork::without_forks(spawn).map_err(|why| {
         error(format!(
-            "this user's service does not run, and {} could not be started: {why}; \
-             install the binary, or name it in {BINARY}",
+            "this user's service does not run, and {} could not be started: {why}; install \
+             lockspan, or set {BINARY} to the path of the binary",
             binary.display()
         ))
     })

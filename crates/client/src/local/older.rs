@@ -31,9 +31,9 @@ pub fn refuse() -> Result<(), ConnectError> {
         let socket = folder.join("lock.sock");
         if let Some(process) = process(&socket) {
             return Err(error(format!(
-                "an older lockspan is still this user's service: {process}, at {}. It ends a \
-                 minute after its last use; wait for that, or end it, and replace the old binary. \
-                 Two services would grant the same lock twice",
+                "an older version of lockspan is still running as this user's service: {process}, \
+                 at {}. Two services would grant the same lock twice. Replace the old binary, and \
+                 stop that process or wait: it exits a minute after its last use",
                 socket.display()
             )));
         }

@@ -36,8 +36,8 @@ pub fn socket() -> Result<PathBuf, ConnectError> {
     let socket = folder()?.join("lock.sock");
     if socket.as_os_str().len() > LONGEST {
         return Err(error(format!(
-            "{} is too long for the path of a socket; let root make {PREPARED}/{}, or name a \
-             service by its URL",
+            "{} is too long for the path of a socket; as root, create {PREPARED}/{}, or use \
+             another service by its URL",
             socket.display(),
             own_user()
         )));
@@ -69,8 +69,8 @@ pub fn prepare() -> Result<PathBuf, ConnectError> {
         match fs::DirBuilder::new().mode(0o700).create(dir) {
             Err(why) if why.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(error(format!(
-                    "{} could not be made: {why}; if the home directory is read-only or hidden \
-                     here, let root make {PREPARED}/{user}, or name a service by its URL",
+                    "{} could not be created: {why}; if the home directory is read-only or hidden \
+                     here, create {PREPARED}/{user} as root, or use another service by its URL",
                     dir.display()
                 )));
             }
@@ -89,12 +89,12 @@ pub fn prepare() -> Result<PathBuf, ConnectError> {
 /// A directory of the user, perhaps by way of a symbolic link.
 fn check_users(dir: &Path, user: u32) -> Result<(), ConnectError> {
     let found = fs::metadata(dir)
-        .map_err(|why| error(format!("{} could not be looked at: {why}", dir.display())))?;
+        .map_err(|why| error(format!("{} could not be examined: {why}", dir.display())))?;
     if found.is_dir() && found.uid() == user && found.mode() & 0o002 == 0 {
         return Ok(());
     }
     Err(error(format!(
-        "{} has to be a directory of user {user} that not everybody may write to",
+        "{} must be a directory that belongs to user {user} and that not every user may write to",
         dir.display()
     )))
 }
@@ -102,13 +102,13 @@ fn check_users(dir: &Path, user: u32) -> Result<(), ConnectError> {
 /// A directory of our own, not a symbolic link, without these rights for others.
 fn check_own(dir: &Path, user: u32, others: u32) -> Result<(), ConnectError> {
     let found = fs::symlink_metadata(dir)
-        .map_err(|why| error(format!("{} could not be looked at: {why}", dir.display())))?;
+        .map_err(|why| error(format!("{} could not be examined: {why}", dir.display())))?;
     if found.is_dir() && found.uid() == user && found.mode() & others == 0 {
         return Ok(());
     }
     Err(error(format!(
-        "{} has to be a directory (no symbolic link) of user {user} with mode 0700, and is not; \
-         set that right, or move it away",
+        "{} must be a directory (not a symbolic link) that belongs to user {user} and has mode \
+         0700; correct it, or move it away",
         dir.display()
     )))
 }
@@ -118,7 +118,7 @@ fn prepared(all: &Path, user: u32) -> Result<Option<PathBuf>, ConnectError> {
     let look = |path: &Path| match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(found)),
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(why) => Err(error(format!("{} could not be looked at: {why}", path.display()))),
+        Err(why) => Err(error(format!("{} could not be examined: {why}", path.display()))),
     };
     let Some(parent) = look(all)? else { return Ok(None) };
     let place = all.join(user.to_string());
@@ -127,7 +127,7 @@ fn prepared(all: &Path, user: u32) -> Result<Option<PathBuf>, ConnectError> {
     }
     if !parent.is_dir() || parent.uid() != 0 || parent.mode() & 0o022 != 0 {
         return Err(error(format!(
-            "{} has to be a directory that only root can change",
+            "{} must be a directory that only root can change",
             all.display()
         )));
     }
@@ -138,22 +138,24 @@ fn prepared(all: &Path, user: u32) -> Result<Option<PathBuf>, ConnectError> {
 /// The home directory that the user database has, if it is one of this user's own.
 fn home(user: u32) -> Result<PathBuf, ConnectError> {
     let advice = format!(
-        "let root make a place (install -d -m 755 {PREPARED} && \
-         install -d -m 700 -o {user} {PREPARED}/{user}), or name a service by its URL"
+        "as root, create one (install -d -m 755 {PREPARED} && install -d -m 700 -o {user} \
+         {PREPARED}/{user}), or use another service by its URL"
     );
     let home = entry(user).ok_or_else(|| {
-        error(format!("user {user} is not in the user database, so local: has no place; {advice}"))
+        error(format!(
+            "local: has no directory, because user {user} is not in the user database; {advice}"
+        ))
     })?;
     match fs::metadata(&home) {
         Ok(found) if found.is_dir() && found.uid() == user && found.mode() & 0o002 == 0 => Ok(home),
         Ok(_) => Err(error(format!(
-            "the home directory of user {user}, {}, is not a directory of their own, so local: has \
-             no place; {advice}",
+            "local: has no directory, because the home directory of user {user}, {}, does not \
+             belong to that user alone; {advice}",
             home.display()
         ))),
         Err(why) => Err(error(format!(
-            "the home directory of user {user}, {}, can't be used here ({why}), so local: has no \
-             place; {advice}",
+            "local: has no directory, because the home directory of user {user}, {}, can't be used \
+             here ({why}); {advice}",
             home.display()
         ))),
     }

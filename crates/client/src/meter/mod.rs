@@ -24,16 +24,16 @@ mod names;
 mod publish;
 mod tally;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use lockspan_protocol::{Mode, Record as Name, Tick, ToNode, ToServer};
 
-pub(crate) use self::tally::Tally;
+use self::tally::Tally;
 use crate::clock;
 use crate::entry::{Entry, lock};
-use crate::node::{Core, Node, SERVER};
+use crate::node::{Core, Node};
 use crate::record::Record;
 use crate::stats::Stats;
 
@@ -66,6 +66,39 @@ impl Meter {
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
+    }
+}
+
+/// What a record on this node has for it.
+#[derive(Debug, Default)]
+pub(crate) struct Metered {
+    /// Where it is counted, if it ever was.
+    tally: OnceLock<&'static Tally>,
+    /// Since when the node has it; 0 if it has not, or nobody counts. Changed with the core held.
+    held_since: AtomicU64,
+}
+
+impl Metered {
+    /// The node has it from now on, unless it had it before.
+    fn hold_begins(&self, now: Tick) {
+        if self.held_since.load(Ordering::Relaxed) == 0 {
+            self.held_since.store(now.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The node has it no more; since when it had, if it is known.
+    fn hold_ends(&self) -> Option<Tick> {
+        let since = self.held_since.load(Ordering::Relaxed);
+        self.held_since.store(0, Ordering::Relaxed);
+        (since != 0).then_some(Tick(since))
+    }
+}
+
+impl Entry {
+    /// Where it is counted.
+    #[inline]
+    fn tally(&self) -> &'static Tally {
+        self.metered.tally.get_or_init(|| Tally::of(self.name.datatype()))
     }
 }
 
@@ -172,7 +205,7 @@ impl Node {
     /// The node has the record from now on.
     pub(crate) fn hold_begins(&self, core: &Core, entry: &Entry) {
         if self.meter.is_on() {
-            entry.hold_begins(core.now);
+            entry.metered.hold_begins(core.now);
         }
     }
 
@@ -185,7 +218,7 @@ impl Node {
 
     /// The node has the record no more.
     pub(crate) fn entry_hold_ends(core: &mut Core, entry: &Entry) {
-        if let Some(since) = entry.hold_ends() {
+        if let Some(since) = entry.metered.hold_ends() {
             core.holds.push(Hold { tally: entry.tally(), time: core.now.since(since) });
         }
     }
@@ -195,14 +228,6 @@ impl Node {
         if self.meter.is_on() {
             one(&entry.tally().lost);
             Self::entry_hold_ends(core, entry);
-        }
-    }
-
-    /// Looks whether the lease is lost.
-    pub(crate) fn watch_lease(&self, core: &mut Core) {
-        let has_lease = core.cache.lease_until(SERVER).is_some();
-        if std::mem::replace(&mut core.has_lease, has_lease) && !has_lease && !self.is_closing() {
-            crate::stats::Counts::one(&self.counts.lost_leases);
         }
     }
 

@@ -23,32 +23,31 @@ pub(super) const BYTES_SENT: &str = "lockspan_client_sent_bytes_total";
 pub(super) const BYTES_RECEIVED: &str = "lockspan_client_received_bytes_total";
 
 const COUNTERS: [(&str, Unit, &str); 13] = [
-    (CACHED, Unit::Count, "Acquires of records that were cached here, without a message."),
-    (SENT, Unit::Count, "Acquires that were sent to the server, repeated ones too."),
-    (GRANTS, Unit::Count, "Grants that came from the server, repeated ones too."),
-    (HANDOVERS, Unit::Count, "Grants that ended a wait of which the server had told."),
-    (REVOKES, Unit::Count, "Times that the server wanted a record back, repeated ones too."),
-    (RETRIES, Unit::Count, "Times that the server said to acquire again."),
-    (LOST, Unit::Count, "Grants that were lost, with their lease or without."),
-    (LOST_LEASES, Unit::Count, "Leases that ended before their session was closed."),
-    (RECONNECTS, Unit::Count, "Times that a connection was made anew."),
-    (MESSAGES_SENT, Unit::Count, "Messages to the server."),
-    (MESSAGES_RECEIVED, Unit::Count, "Messages from the server."),
-    (BYTES_SENT, Unit::Bytes, "Bytes to the server, before encryption."),
-    (BYTES_RECEIVED, Unit::Bytes, "Bytes from the server, after decryption."),
+    (CACHED, Unit::Count, "Acquires of records cached in this process, without a message."),
+    (SENT, Unit::Count, "Acquires sent to the server, including repeated ones."),
+    (GRANTS, Unit::Count, "Grants received from the server, including repeated ones."),
+    (HANDOVERS, Unit::Count, "Grants after a wait that the server had announced."),
+    (
+        REVOKES,
+        Unit::Count,
+        "Revoke messages that asked for a record back, including repeated ones.",
+    ),
+    (RETRIES, Unit::Count, "Retry messages that told this process to acquire again."),
+    (LOST, Unit::Count, "Grants lost, because their lease expired or for another reason."),
+    (LOST_LEASES, Unit::Count, "Leases that expired before their session was closed."),
+    (RECONNECTS, Unit::Count, "Reconnections to the server."),
+    (MESSAGES_SENT, Unit::Count, "Messages sent to the server."),
+    (MESSAGES_RECEIVED, Unit::Count, "Messages received from the server."),
+    (BYTES_SENT, Unit::Bytes, "Bytes sent to the server, before encryption."),
+    (BYTES_RECEIVED, Unit::Bytes, "Bytes received from the server, after decryption."),
 ];
 
-const GAUGES: [(&str, &str); 2] = [
-    (RECORDS, "Records that are cached, in use or asked for."),
-    (WAITING, "Acquires that wait now."),
-];
+const GAUGES: [(&str, &str); 2] =
+    [(RECORDS, "Records cached, in use or requested now."), (WAITING, "Acquires waiting now.")];
 
 const HISTOGRAMS: [(&str, &str); 2] = [
-    (WAIT, "How long acquires waited that did not find their record free here."),
-    (
-        HOLD,
-        "How long this process had a record, cached or in use, until it gave it back or lost it.",
-    ),
+    (WAIT, "Wait time of acquires whose record was not free in this process."),
+    (HOLD, "Time from a grant until this process released or lost the record, cached or in use."),
 ];
 
 /// Tells the recorder what there is.

@@ -62,7 +62,7 @@ pub(super) fn guarded(act: impl FnOnce()) {
     }
     if panic::catch_unwind(AssertUnwindSafe(act)).is_err() {
         HAS_PANICKED.store(true, Ordering::Relaxed);
-        tracing::error!("the recorder of metrics has panicked; it is told nothing any more");
+        tracing::error!("the metrics recorder has panicked; it is no longer used");
     }
 }
 

@@ -120,7 +120,7 @@ impl Worker {
     fn sort<T>(&self, got: Option<Result<T, LockError>>) -> Option<T> {
         let count = match got {
             Some(Ok(got)) => return Some(got),
-            None | Some(Err(LockError::Timeout)) => &self.watch.given_up,
+            None | Some(Err(LockError::Timeout(_))) => &self.watch.given_up,
             Some(Err(LockError::Deadlock { .. })) => &self.watch.refused,
             Some(Err(LockError::Closed)) if self.is_closed.load(Ordering::SeqCst) => {
                 &self.watch.given_up

@@ -8,6 +8,7 @@
 mod redis_server;
 mod service;
 mod suite;
+mod timeouts;
 mod upgrades;
 
 use service::Service;
@@ -15,6 +16,7 @@ use service::Service;
 /// All of them.
 mod behaviour {
     pub(crate) use crate::suite::*;
+    pub(crate) use crate::timeouts::*;
     pub(crate) use crate::upgrades::*;
 }
 
@@ -81,4 +83,6 @@ suite! {
     threads_upgrade_in_all_forms,
     an_upgrade_works_with_the_question_mark,
     a_thread_waits_until_its_guard_is_lost,
+    a_timeout_names_who_holds_the_record,
+    bad_labels_and_notes_are_refused,
 }

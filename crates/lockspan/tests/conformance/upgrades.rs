@@ -32,9 +32,9 @@ pub(crate) async fn threads_try_and_are_told_who_is_in_the_way(service: &Service
         assert!(brief.blocking_try_read().unwrap().is_none(), "another node writes");
         assert!(brief.clone().blocking_try_write_owned().unwrap().is_none());
         let late = brief.clone().blocking_read_owned_timeout(BRIEF).map(drop);
-        assert_eq!(late, Err(LockError::Timeout));
+        assert!(matches!(late, Err(LockError::Timeout(_))));
         let late = brief.clone().blocking_write_owned_timeout(BRIEF).map(drop);
-        assert_eq!(late, Err(LockError::Timeout));
+        assert!(matches!(late, Err(LockError::Timeout(_))));
         drop(held);
         let reading = there.clone().blocking_read_owned().unwrap();
         let beside = there.clone().blocking_try_read_owned().unwrap().expect("readers share");
@@ -63,16 +63,16 @@ pub(crate) async fn an_upgrade_that_gives_up_goes_on_reading_and_may_upgrade_lat
     let beside = soon(there.read()).await.unwrap();
     for _ in 0..3 {
         let late = soon(reading.upgrade_timeout(BRIEF)).await.unwrap_err();
-        assert_eq!(*late.cause(), LockError::Timeout);
+        assert!(matches!(*late.cause(), LockError::Timeout(_)));
         reading = late.into_guard();
         assert!(reading.is_valid() && beside.is_valid(), "both go on reading");
     }
     // It is still a hold: nobody writes beside it, also when the other is gone.
     drop(beside);
-    assert_eq!(there.write_timeout(BRIEF).await.map(drop), Err(LockError::Timeout));
+    assert!(matches!(there.write_timeout(BRIEF).await.map(drop), Err(LockError::Timeout(_))));
     let writing = soon(reading.upgrade_timeout(SOON)).await.unwrap();
     assert!(writing.is_valid());
-    assert_eq!(there.read_timeout(BRIEF).await.map(drop), Err(LockError::Timeout));
+    assert!(matches!(there.read_timeout(BRIEF).await.map(drop), Err(LockError::Timeout(_))));
     drop(writing);
     drop(soon(there.write()).await.unwrap());
     drop(soon(here.write()).await.unwrap());
@@ -85,11 +85,11 @@ pub(crate) async fn try_upgrade_succeeds_only_if_nobody_else_reads(service: &Ser
     let reading = soon(here.clone().read_owned()).await.unwrap();
     let local = soon(here.read()).await.unwrap();
     let late = soon(reading.try_upgrade()).await.unwrap_err();
-    assert_eq!(late.source, LockError::Timeout, "a task of this node reads");
+    assert!(matches!(late.source, LockError::Timeout(_)), "a task of this node reads");
     drop(local);
     let beside = soon(there.read()).await.unwrap();
     let late = soon(late.into_guard().try_upgrade()).await.unwrap_err();
-    assert_eq!(late.source, LockError::Timeout, "another node reads");
+    assert!(matches!(late.source, LockError::Timeout(_)), "another node reads");
     let reading = late.into_guard();
     assert!(reading.is_valid());
     drop((reading, beside));
@@ -108,14 +108,14 @@ pub(crate) async fn threads_upgrade_in_all_forms(service: &Service) {
     in_thread(move || {
         let reading = here.blocking_read().unwrap();
         let late = reading.blocking_try_upgrade().unwrap_err();
-        assert_eq!(late.source, LockError::Timeout, "another node reads");
+        assert!(matches!(late.source, LockError::Timeout(_)), "another node reads");
         let late = late.into_guard().blocking_upgrade_timeout(BRIEF).unwrap_err();
-        assert_eq!(late.source, LockError::Timeout, "another node reads");
+        assert!(matches!(late.source, LockError::Timeout(_)), "another node reads");
         let reading = late.into_guard();
         assert!(reading.is_valid());
         let local = here.blocking_read().unwrap();
         let late = reading.blocking_try_upgrade().unwrap_err();
-        assert_eq!(late.source, LockError::Timeout, "a thread of this node reads");
+        assert!(matches!(late.source, LockError::Timeout(_)), "a thread of this node reads");
         drop((beside, local));
         let writing = late.into_guard().blocking_upgrade().unwrap();
         let writing = writing.downgrade().blocking_upgrade_timeout(SOON).unwrap();
@@ -138,11 +138,11 @@ pub(crate) async fn an_upgrade_works_with_the_question_mark(service: &Service) {
     let why = soon(upgraded(&here)).await.unwrap_err();
     assert_eq!(why.to_string(), "invoice:42 was not upgraded from reading to writing");
     let cause = why.source().and_then(|cause| cause.downcast_ref::<LockError>());
-    assert_eq!(cause, Some(&LockError::Timeout));
+    assert!(matches!(cause, Some(LockError::Timeout(_))));
     let why = why.downcast::<lockspan::UpgradeError>().unwrap();
     assert!(why.guard.is_valid(), "the error holds the read");
     drop(beside);
-    assert_eq!(LockError::from(*why), LockError::Timeout);
+    assert!(matches!(LockError::from(*why), LockError::Timeout(_)));
     // Nobody reads any more.
     drop(soon(there.write()).await.unwrap());
 }

@@ -2,6 +2,7 @@
 
 use super::entry::{Ask, Entry, Held};
 use super::{LockCache, Output};
+use crate::annotation::Annotation;
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId};
 use crate::messages::ToServer;
@@ -106,8 +107,14 @@ impl LockCache {
             entry.held = None;
         }
         let (mode, upgrade, owners) = (want.mode, want.upgrade, want.owners.clone());
-        let fresh =
-            Ask { seq: self.seq.next(), server, place: None, wish: None, resend_at: again_at };
+        let fresh = Ask {
+            seq: self.seq.next(),
+            server,
+            place: None,
+            ahead: 0,
+            wish: None,
+            resend_at: again_at,
+        };
         let mut ask = entry.asked.map_or(fresh, |ask| Ask { server, resend_at: again_at, ..ask });
         if ask.is_placed_by(server) {
             ask.resend_at = now + self.config.resend * 4;
@@ -116,8 +123,41 @@ impl LockCache {
         self.records.put_ask(record, ask);
         let epoch = self.routes.epoch(record.group());
         let record = record.clone();
-        let message = ToServer::Acquire { record, mode, seq: ask.seq, epoch, upgrade, owners };
+        let seq = ask.seq;
+        let note = self.note_of(&record, seq);
+        let message = ToServer::Acquire { record, mode, seq, epoch, upgrade, owners };
         self.links.send(server, message, out);
+        if let Some(note) = note {
+            self.links.send(server, note, out);
+        }
+    }
+
+    /// The message that says what the acquire `seq` is for, if the driver has said so.
+    pub(super) fn note_of(&self, record: &Record, seq: Seq) -> Option<ToServer> {
+        let note = self.records.note(record)?.clone();
+        Some(ToServer::Note { record: record.clone(), seq, note })
+    }
+
+    /// The driver says what the record was acquired for. The server is told now, and again whenever
+    /// the acquire is sent again or what came of it is re-asserted.
+    pub(super) fn set_note(&mut self, record: &Record, note: Annotation, out: &mut Vec<Output>) {
+        self.records.set_note(record, note);
+        let Some(entry) = self.records.get(record) else { return };
+        let asked = entry.asked.map(|ask| (ask.server, ask.seq));
+        let held = entry.held.map(|held| (held.rest.server, held.seq));
+        if let Some((server, seq)) = asked.or(held)
+            && let Some(message) = self.note_of(record, seq)
+        {
+            self.links.send(server, message, out);
+        }
+    }
+
+    /// Asks who holds the record for which an acquire is under way.
+    pub(super) fn who_holds(&self, record: &Record, out: &mut Vec<Output>) {
+        if let Some(ask) = self.records.get(record).and_then(|entry| entry.asked) {
+            let message = ToServer::WhoHolds { record: record.clone(), seq: ask.seq };
+            self.links.send(ask.server, message, out);
+        }
     }
 
     /// No answer has come in time.

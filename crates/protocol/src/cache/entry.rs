@@ -61,6 +61,8 @@ pub(super) struct Ask {
     /// To whom it was sent last.
     pub(super) server: ServerId,
     pub(super) place: Option<Place>,
+    /// How many were in line before it, as the server last said.
+    pub(super) ahead: u32,
     /// What was said about the grant before it came.
     pub(super) wish: Option<Wish>,
     pub(super) resend_at: Tick,

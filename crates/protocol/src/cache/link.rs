@@ -176,6 +176,14 @@ impl LockCache {
     pub(super) fn say_open(&self, server: ServerId, out: &mut Vec<Output>) {
         let message = ToServer::Open { ttl: self.config.ttl, handoff: self.config.handoff };
         self.links.send(server, message, out);
+        self.say_label(server, out);
+    }
+
+    /// Names the session for people, if the node has a name.
+    pub(super) fn say_label(&self, server: ServerId, out: &mut Vec<Output>) {
+        if let Some(label) = &self.config.label {
+            self.links.send(server, ToServer::Label { label: label.clone() }, out);
+        }
     }
 
     /// Sends what is due to be sent to servers as such. Of one that is silent, it is asked whether

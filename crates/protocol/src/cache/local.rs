@@ -36,7 +36,10 @@ impl LockCache {
             Some(before) if before.mode == want.mode && before.upgrade == want.upgrade => {
                 self.acquire(now, record, out);
             }
-            _ => self.cancel(record, out),
+            _ => {
+                self.records.clear_note(record);
+                self.cancel(record, out);
+            }
         }
         self.advance(now, record, out);
         Ok(())

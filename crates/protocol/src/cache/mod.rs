@@ -1,8 +1,8 @@
-//! The node side: the records that a node's threads may use without asking anybody.
+//! The client side: the records that a process may use without asking the server.
 //!
-//! [`LockCache`] holds sessions with any number of servers and, for each record, what it was
-//! granted. It knows nothing about threads: the driver has a fair lock for each record, says what
-//! the head of its line needs, and is told what its threads may do.
+//! [`LockCache`] keeps sessions with any number of servers and, for each record, what it was
+//! granted. It knows nothing about threads: the driver has a queue of waiters for each record,
+//! tells the cache what the first of them needs, and is told what its threads may do.
 //!
 //! # States of a record
 //!
@@ -64,9 +64,10 @@ use recovery::Recovery;
 use remote::Grant;
 use route::Routes;
 
+use crate::annotation::Annotation;
 use crate::bugs::Bugs;
 use crate::ids::{Owner, Seq, ServerId, SessionId};
-use crate::messages::{Handoff, LocalWait, ToNode, ToServer};
+use crate::messages::{Handoff, Holder, LocalWait, ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
 use crate::refusal::AcquireRefusal;
@@ -111,6 +112,20 @@ pub enum Input {
         upgrade: bool,
         /// Who waits for it on this node.
         owners: Vec<Owner>,
+    },
+    /// What the record is wanted for, for people: after [`Input::Want`]. The next want of another
+    /// kind forgets it.
+    Note {
+        /// What.
+        record: Record,
+        /// What for.
+        note: Annotation,
+    },
+    /// Ask who holds a record that is wanted; answered by [`Output::HeldBy`] if an acquire of it is
+    /// under way and the server can be reached.
+    WhoHolds {
+        /// What.
+        record: Record,
     },
     /// Nobody local waits for the record any more. (Who holds it goes on.)
     Withdraw {
@@ -212,6 +227,15 @@ pub enum Output {
         /// Why.
         why: AcquireRefusal,
     },
+    /// The answer to [`Input::WhoHolds`]; it decides nothing.
+    HeldBy {
+        /// What.
+        record: Record,
+        /// How many acquires of other nodes are in line before this node's.
+        ahead: u32,
+        /// Who holds it. Empty if this node may not know.
+        holders: Vec<Holder>,
+    },
     /// The lease with this server stands until then, by this node's clock.
     Lease {
         /// Which server.
@@ -226,23 +250,23 @@ pub enum Output {
     },
 }
 
-/// Why an input of the driver is refused. Nothing has changed.
+/// Why the cache refuses an input of the driver. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WantRefusal {
-    /// The cache has as many records as it may; give some back.
+    /// The cache has as many records as it may have: give some back.
     TooManyRecords {
-        /// How many it may.
+        /// The limit.
         max: usize,
     },
-    /// More owners than one acquire may name.
+    /// The acquire names more owners than allowed.
     TooManyOwners {
-        /// How many it may.
+        /// The limit.
         max: usize,
     },
-    /// An upgrade of what is not held for reading.
+    /// An upgrade of a record that is not held for reading.
     NotHeld,
-    /// Another thread of this node already waits to upgrade.
+    /// Another thread of this process already waits to upgrade the record.
     UpgradeConflict,
     /// The record is not draining.
     NotDraining,
@@ -259,6 +283,8 @@ pub struct Config {
     pub ttl: Duration,
     /// How waits end.
     pub handoff: Handoff,
+    /// How servers are to call the node's sessions when they show them to people.
+    pub label: Option<Annotation>,
     /// After how long an unanswered message is sent again.
     pub resend: Duration,
     /// How long local threads may keep what others wait for.
@@ -333,6 +359,8 @@ impl LockCache {
                 let mode = if upgrade { Mode::Write } else { mode };
                 self.want(now, &record, Want { mode, upgrade, owners }, out)?;
             }
+            Input::Note { record, note } => self.set_note(&record, note, out),
+            Input::WhoHolds { record } => self.who_holds(&record, out),
             Input::Withdraw { record } => self.withdraw(&record, out),
             Input::Drained { record } => self.drained(now, &record, out)?,
             Input::Downgraded { record } => self.downgraded(now, &record, out)?,
@@ -370,6 +398,14 @@ impl LockCache {
     pub fn is_in_line(&self, record: &Record) -> bool {
         let ask = self.records.get(record).and_then(|entry| entry.asked);
         ask.is_some_and(|ask| ask.place.is_some())
+    }
+
+    /// How many acquires of other nodes were in the server's line before this node's, as the server
+    /// last said. `None` if no acquire of the record waits there, as far as the node knows.
+    #[must_use]
+    pub fn ahead(&self, record: &Record) -> Option<u32> {
+        let ask = self.records.get(record).and_then(|entry| entry.asked)?;
+        ask.place.map(|_| ask.ahead)
     }
 
     /// The end of the lease with this server, if there is one.
@@ -424,8 +460,14 @@ impl LockCache {
                 let grant = Grant { seq, mode, token, give_back };
                 self.granted(now, server, &record, grant, out);
             }
-            ToNode::Queued { record, seq, ticket } => {
-                self.queued(now, server, &record, (seq, ticket), out);
+            ToNode::Queued { record, seq, ticket, ahead } => {
+                self.queued(now, server, &record, (seq, ticket, ahead), out);
+            }
+            ToNode::HeldBy { record, seq, ahead, holders } => {
+                let asked = self.records.get(&record).and_then(|entry| entry.asked);
+                if asked.is_some_and(|ask| ask.seq == seq) {
+                    out.push(Output::HeldBy { record, ahead, holders });
+                }
             }
             ToNode::Retry { record, seq } => self.retry(now, server, &record, seq, out),
             ToNode::Revoke { record, seq, wanted, at } => {
@@ -459,6 +501,9 @@ impl LockCache {
     /// The way to a server is open again: whatever it may have missed is sent now.
     fn connected(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
         self.keep(now, server, out);
+        if self.links.open(server).is_some() {
+            self.say_label(server, out);
+        }
         self.ask_about_pages(now, |recovery| recovery.server == server, out);
         for record in
             self.records.which(|_, entry| entry.asked.is_some_and(|ask| ask.server == server))

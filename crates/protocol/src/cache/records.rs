@@ -14,6 +14,7 @@ use hashbrown::HashTable;
 use slab::Slab;
 
 use super::entry::{Ask, Entry};
+use crate::annotation::Annotation;
 use crate::record::Record;
 use crate::slot::{GROUPS, Group, GroupSet};
 use crate::time::Tick;
@@ -32,6 +33,8 @@ pub(super) struct Records {
     resends: Resends,
     /// The first and the last record of each group, or [`NONE`].
     ends: Box<[(u32, u32); GROUPS]>,
+    /// What records were acquired for, as far as that was said.
+    notes: BTreeMap<Record, Annotation>,
 }
 
 /// When acquires are to be sent again, in order. What is over stays until it comes to the front, or
@@ -90,6 +93,7 @@ impl Records {
             last: 0,
             resends: Resends::default(),
             ends: Box::new([(NONE, NONE); GROUPS]),
+            notes: BTreeMap::new(),
         }
     }
 
@@ -212,9 +216,29 @@ impl Records {
         Some(ask)
     }
 
+    /// What the record was acquired for, if that was said.
+    pub(super) fn note(&self, record: &Record) -> Option<&Annotation> {
+        if self.notes.is_empty() { None } else { self.notes.get(record) }
+    }
+
+    /// Says what a record of this node was acquired for.
+    pub(super) fn set_note(&mut self, record: &Record, note: Annotation) {
+        if self.get(record).is_some() {
+            self.notes.insert(record.clone(), note);
+        }
+    }
+
+    /// The record is acquired for something else.
+    pub(super) fn clear_note(&mut self, record: &Record) {
+        if !self.notes.is_empty() {
+            self.notes.remove(record);
+        }
+    }
+
     /// Forgets the record if nothing is known about it any more.
     pub(super) fn tidy(&mut self, record: &Record) {
         if self.get_mut(record).is_some_and(|entry| entry.is_absent()) {
+            self.clear_note(record);
             let ix = self.last;
             let Named { hash, name, before, after, .. } = self.entries.remove(ix);
             let ends = &mut self.ends[usize::from(name.group().0)];
@@ -258,6 +282,7 @@ impl Records {
             && self.index.len() == self.entries.len()
             && self.iter_in(GroupSet::ALL).count() == self.entries.len()
             && self.entries.iter().all(|(ix, named)| self.find(&named.name) == Some(ix))
+            && self.notes.keys().all(|record| self.find(record).is_some())
     }
 }
 

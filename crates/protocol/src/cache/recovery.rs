@@ -299,10 +299,12 @@ impl LockCache {
             return;
         }
         if let Some(at) = self.recovery(server, term) {
+            let groups = self.recoveries[at].term.groups;
             if self.recoveries[at].shrink(term, self.config.first_session.0) {
                 self.ask_about_pages(now, |recovery| recovery.is_of(server, term), out);
             }
-            return self.advance_in(now, term.groups, out);
+            // Also in the groups that the server has left: upgrades there no longer wait for it.
+            return self.advance_in(now, groups, out);
         }
         // Only at the first time can anything rest on another's lease; see above.
         let former = self.former(server, term, heard.before).filter(|_| heard.is_new);
@@ -600,8 +602,12 @@ impl LockCache {
         for claim in recovery.page(page) {
             let (record, seq, mode) = (claim.record.clone(), claim.seq, claim.mode);
             let claim = claim.claim();
+            let note = self.note_of(&record, seq);
             let message = ToServer::Reassert { record, epoch, former, seq, mode, claim };
             self.links.send(server, message, out);
+            if let Some(note) = note {
+                self.links.send(server, note, out);
+            }
         }
         self.ask_about(now, at, page, out);
     }

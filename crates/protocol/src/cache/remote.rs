@@ -98,7 +98,7 @@ impl LockCache {
         now: Tick,
         server: ServerId,
         record: &Record,
-        (seq, ticket): (Seq, Ticket),
+        (seq, ticket, ahead): (Seq, Ticket, u32),
         out: &mut Vec<Output>,
     ) {
         match (self.number(record, seq), self.asked(record)) {
@@ -115,7 +115,7 @@ impl LockCache {
                 }
                 let place = known.or(Some(Place { ticket, rest: Rest { server, epoch } }));
                 let resend_at = now + self.config.resend * 4;
-                self.records.put_ask(record, Ask { place, resend_at, ..ask });
+                self.records.put_ask(record, Ask { place, ahead, resend_at, ..ask });
             }
             (Number::Over, _) => self.answer_over(server, record, seq, out),
             _ => {}

@@ -190,6 +190,11 @@ impl Claims {
         self.0.remove(ix.key())
     }
 
+    /// Whether there is a claim at this index.
+    pub(super) fn has(&self, ix: ClaimIx) -> bool {
+        self.0.contains(ix.key())
+    }
+
     pub(super) fn get(&self, ix: ClaimIx) -> &Claim {
         &self.0[ix.key()]
     }

@@ -11,7 +11,7 @@ use super::registry::{Recovering, Registry, RegistryOutput, SessionView, ToTable
 use super::table::{LockTable, TableInput, TableOutput};
 use super::{Input, Output};
 use crate::bugs::Bug;
-use crate::ids::{SessionId, StoreId};
+use crate::ids::{Seq, SessionId, StoreId};
 use crate::limits::Limits;
 use crate::messages::{Term, ToNode, ToServer};
 use crate::record::Record;
@@ -318,6 +318,18 @@ impl LockServer {
         self.tables[self.table_of(record.group())].state(record)
     }
 
+    /// One record with at most so many of its claims, if somebody holds it or waits for it.
+    #[must_use]
+    pub fn look(&self, record: &Record, claims: usize) -> Option<RecordView> {
+        self.tables[self.table_of(record.group())].look(record, claims)
+    }
+
+    /// How many are in line before a waiter; `None` if the session does not wait with this seq.
+    #[must_use]
+    pub fn ahead_of(&self, session: SessionId, record: &Record, seq: Seq) -> Option<u32> {
+        self.tables[self.table_of(record.group())].ahead_of(session, record, seq)
+    }
+
     /// All records of all tables, by name within each.
     #[must_use]
     pub fn views(&self) -> Vec<RecordView> {
@@ -337,9 +349,15 @@ fn group_of(message: &ToServer) -> Option<Group> {
         | ToServer::Release { record, .. }
         | ToServer::Cancel { record, .. }
         | ToServer::Report { record, .. }
+        | ToServer::Note { record, .. }
         | ToServer::Reassert { record, .. } => Some(record.group()),
         ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => groups.iter().next(),
-        ToServer::Open { .. } | ToServer::KeepAlive { .. } | ToServer::Close => None,
+        // Labels, and who holds what, are for people: a driver that has any answers these itself.
+        ToServer::Open { .. }
+        | ToServer::KeepAlive { .. }
+        | ToServer::Close
+        | ToServer::Label { .. }
+        | ToServer::WhoHolds { .. } => None,
     }
 }
 

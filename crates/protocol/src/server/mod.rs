@@ -1,14 +1,14 @@
-//! The server side: sessions with their leases, tables of records, a graph of who waits for whom.
+//! The server side: sessions with their leases, tables of records, and a wait-for graph.
 //!
 //! | part | what it knows | a server has |
 //! |---|---|---|
 //! | [`Registry`](registry::Registry) | sessions, leases, terms: all that is durable | one |
-//! | [`LockTable`] | the records of its groups: holders, waiters, recovery | one a shard |
+//! | [`LockTable`] | the records of its groups: holders, waiters, recovery | one per shard |
 //! | [`WaitGraph`] | owners that wait for owners | one |
-//! | [`LockServer`] | the three put together, for one thread | |
+//! | [`LockServer`] | all three, for a driver with one thread | one, instead of the parts |
 //!
-//! The parts speak to each other by inputs and outputs as well, so that a driver may give each
-//! shard a thread of its own.
+//! The parts exchange inputs and outputs too, so that a driver can run each shard in its own
+//! thread.
 
 mod budget;
 mod claims;
@@ -30,7 +30,8 @@ use crate::slot::GroupSet;
 use crate::time::Tick;
 use crate::token::Epoch;
 
-/// For each that is shown, so many are looked at: not everybody may see everything.
+/// Scan at most this many entries per entry returned: the caller may lack the right to see the
+/// rest.
 const LOOKED: usize = 64;
 
 pub use budget::Budget;

@@ -109,8 +109,10 @@ pub struct Tally {
     pub writes: u64,
     /// Of these, grants to somebody who had waited: the record was handed over.
     pub handovers: u64,
-    /// Times that a holder was told that somebody wants the record, repeated ones too.
+    /// Times that a holder was told that somebody wants the record, each once.
     pub revokes: u64,
+    /// Times that a holder was told so again, because it had not given the record up yet.
+    pub revoke_repeats: u64,
     /// Retries.
     pub retries: u64,
     /// Grants now.
@@ -130,6 +132,7 @@ impl Tally {
         self.writes += other.writes;
         self.handovers += other.handovers;
         self.revokes += other.revokes;
+        self.revoke_repeats += other.revoke_repeats;
         self.retries += other.retries;
         self.held += other.held;
         self.waiting += other.waiting;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
 use lockspan_protocol::{
-    AcquireRefusal, Bugs, Epoch, GroupSet, Handoff, LockCache, Mode, NotServed, Record, Seq,
-    ServerId, SessionId, StayLimits, Term, Tick, ToNode, ToServer, Token,
+    AcquireRefusal, Bugs, Epoch, GroupSet, Handoff, Holder, LockCache, Mode, NotServed, Record,
+    Seq, ServerId, SessionId, StayLimits, Term, Tick, ToNode, ToServer, Token,
 };
 
 use crate::common::{self, OWNERS_MAX, RECORDS};
@@ -19,6 +19,7 @@ const CONFIG: Config = Config {
     first_session: SessionId(FIRST),
     ttl: Duration::from_secs(3),
     handoff: Handoff::Direct,
+    label: None,
     resend: Duration::from_millis(300),
     stay: StayLimits { turns: 2, time: Duration::from_millis(2) },
     records: 3,
@@ -192,7 +193,9 @@ impl CacheFuzz {
                 upgrade: rng.percent(30),
                 owners: common::owners(rng),
             },
-            2500..2800 => Input::Withdraw { record },
+            2500..2600 => Input::Withdraw { record },
+            2600..2700 => Input::Note { record, note: common::annotation(rng) },
+            2700..2800 => Input::WhoHolds { record },
             2800..3300 => Input::Drained { record },
             3300..3400 => Input::Downgraded { record },
             3400..3800 => {
@@ -285,8 +288,17 @@ impl CacheFuzz {
                 },
                 give_back: rng.percent(30).then(|| common::mode(rng)),
             },
-            45..55 => ToNode::Queued { record, seq, ticket: common::ticket(rng, present) },
-            55..60 => ToNode::Retry { record, seq },
+            45..55 => {
+                let ticket = common::ticket(rng, present);
+                ToNode::Queued { record, seq, ticket, ahead: rng.below(5) as u32 }
+            }
+            55..58 => ToNode::Retry { record, seq },
+            58..60 => {
+                let label = common::annotation(rng);
+                let holder =
+                    Holder { label, note: None, mode: common::mode(rng), held: Duration::ZERO };
+                ToNode::HeldBy { record, seq, ahead: 1, holders: vec![holder] }
+            }
             60..76 => {
                 let (wanted, at) = (common::mode(rng), common::ticket(rng, present));
                 ToNode::Revoke { record, seq, wanted, at }
@@ -329,6 +341,7 @@ fn kind(output: &Output) -> u32 {
         Output::Refused { .. } => 5,
         Output::Lease { .. } => 6,
         Output::Locate { .. } => 7,
+        Output::HeldBy { .. } => 18,
         Output::Send { message, .. } => match message {
             ToServer::Open { .. } => 8,
             ToServer::KeepAlive { .. } => 9,
@@ -340,6 +353,8 @@ fn kind(output: &Output) -> u32 {
             ToServer::Reassert { .. } => 15,
             ToServer::Reasserted { .. } => 16,
             ToServer::Page { .. } => 17,
+            ToServer::Note { .. } => 19,
+            ToServer::WhoHolds { .. } => 20,
             ToServer::Close => 0,
             other => panic!("a node does not say {other:?}"),
         },

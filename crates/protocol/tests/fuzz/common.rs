@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Handoff, LocalWait, Mode, Owner, Record, Seq, SessionId, Term, Tick,
-    Ticket, Token,
+    Annotation, Epoch, Group, GroupSet, Handoff, LocalWait, Mode, Owner, Record, Seq, SessionId,
+    Term, Tick, Ticket, Token,
 };
 
 use crate::rng::Rng;
@@ -28,6 +28,10 @@ pub(crate) fn handoff(rng: &mut Rng) -> Handoff {
 pub(crate) fn owners(rng: &mut Rng) -> Vec<Owner> {
     let max = if rng.percent(3) { OWNERS_MAX as u64 + 2 } else { 2 };
     rng.some(max, |rng| Owner(1 + rng.below(4)))
+}
+
+pub(crate) fn annotation(rng: &mut Rng) -> Annotation {
+    rng.pick(&["import", "report"]).parse().unwrap()
 }
 
 pub(crate) fn waits(rng: &mut Rng) -> Vec<LocalWait> {

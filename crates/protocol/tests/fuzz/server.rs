@@ -276,7 +276,13 @@ impl ServerFuzz {
                 let keep = rng.percent(30).then(|| common::seq(rng, last));
                 ToServer::Cancel { record, seq, keep }
             }
-            800..850 => ToServer::Report {
+            800..806 => ToServer::Label { label: common::annotation(rng) },
+            806..830 => {
+                let (seq, note) = (common::seq(rng, last), common::annotation(rng));
+                ToServer::Note { record, seq, note }
+            }
+            830..836 => ToServer::WhoHolds { record, seq: common::seq(rng, last) },
+            836..850 => ToServer::Report {
                 record,
                 seq: common::seq(rng, last),
                 number: rng.below(20),

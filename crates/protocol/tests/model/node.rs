@@ -228,6 +228,7 @@ impl World {
                     _ => {}
                 }
             }
+            Output::HeldBy { .. } => {}
             Output::Drain { to, .. } => node.drain = Some(to),
             Output::Lost { .. } => {
                 node.opened = None;

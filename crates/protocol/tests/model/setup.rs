@@ -118,6 +118,7 @@ impl Setup {
             first_session: SessionId(SESSIONS * (node as u64 + 1)),
             ttl: self.ttl(),
             handoff: self.handoff,
+            label: None,
             resend: self.resend(),
             stay: StayLimits::default(),
             records: 2,

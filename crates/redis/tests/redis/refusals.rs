@@ -41,7 +41,7 @@ async fn where_there_is_no_master_a_fail_over_is_named() {
     let locks = node(&replica, hasty()).await;
     let why = refused(&locks).await;
     assert_eq!(why.kind, TroubleKind::FailOver, "{why}");
-    assert!(why.said.contains("a fail-over is under way"), "{why}");
+    assert!(why.said.contains("a failover is in progress"), "{why}");
     assert!(why.said.contains("MASTERDOWN"), "{why}");
 }
 

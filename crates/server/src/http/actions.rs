@@ -2,12 +2,11 @@
 //! the log that says `audit:`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
 use hyper::http::request::Parts;
-use lockspan_protocol::{Record, SessionId};
+use lockspan_protocol::Record;
 use lockspan_wire::{PublicId, Secret};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
@@ -16,14 +15,10 @@ use super::Site;
 use super::content::{Content, json as answer};
 use super::guard::Refused;
 use super::login::{Login, shown as name};
-use super::shown;
 use super::wiped::Wiped;
 use crate::audit::AUDIT;
-use crate::service::Work;
+use crate::service::{Service, Work};
 use crate::users::Ends;
-
-/// How long a record is asked for.
-const ASKED_FOR: Duration = Duration::from_secs(30);
 
 /// Who is logged in, and how one does.
 pub(super) fn who(site: &Site, login: Option<&Login>) -> Value {
@@ -48,7 +43,7 @@ pub(super) async fn act(
 ) -> Result<hyper::Response<Content>, Refused> {
     let (path, headers) = (head.uri.path(), &head.headers);
     let word = |name: &str| {
-        let why = || (StatusCode::BAD_REQUEST, format!("{name}: a text is missing"));
+        let why = || (StatusCode::BAD_REQUEST, format!("{name}: a string is required"));
         said[name].as_str().ok_or_else(why)
     };
     match path {
@@ -71,7 +66,7 @@ pub(super) async fn act(
         }
         "/api/end-session" => {
             let login = site.actor(headers)?;
-            let why = || "session: it is not a public id".to_owned();
+            let why = || "session: not the public id of a session".to_owned();
             let id = PublicId::read(word("session")?.as_bytes());
             end_session(site, &login, id.ok_or_else(|| (StatusCode::BAD_REQUEST, why()))?)
         }
@@ -82,7 +77,7 @@ pub(super) async fn act(
                 .map_err(|why| (StatusCode::BAD_REQUEST, format!("key: {why}")))?;
             take_back(site, &login, record)
         }
-        _ => Err((StatusCode::NOT_FOUND, "there is no such action".to_owned())),
+        _ => Err((StatusCode::NOT_FOUND, "unknown action".to_owned())),
     }
 }
 
@@ -112,7 +107,7 @@ fn end_session(
         target: AUDIT,
         user = %name(&login.user),
         session = %id,
-        "audit: session is renewed no more; it ends within {left:?}"
+        "audit: session ended by operator; it expires in {left:.1?}"
     );
     let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "session": id.to_string(), "left": millis })))
@@ -125,32 +120,8 @@ fn take_back(
     login: &Login,
     record: Record,
 ) -> Result<hyper::Response<Content>, Refused> {
-    let service = &site.shared.service;
-    let refuse = |why: &str| Err((StatusCode::CONFLICT, why.to_owned()));
-    let Some(view) = service.look(&record, 1) else {
-        return refuse("nobody holds this record");
-    };
-    if view.waiters.len() + view.more_waiters > 0 {
-        return refuse(
-            "others wait for this record already, so its holder has been told. If it does not \
-             give it up, end its session",
-        );
-    }
-    let drawn = getrandom::u64()
-        .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
-    tracing::warn!(
-        target: AUDIT,
-        user = %name(&login.user),
-        record = %shown::readable(record.as_bytes()),
-        "audit: the record is taken back; its holder has {ASKED_FOR:?}"
-    );
-    let shared = Arc::clone(&site.shared);
-    tokio::spawn(async move {
-        let name = shown::readable(record.as_bytes());
-        let got = shared.service.take_back(SessionId(drawn), record, ASKED_FOR).await;
-        let end = if got { "was given back" } else { "was not given back in time" };
-        tracing::info!(target: AUDIT, record = %name, "audit: the record {end}");
-    });
-    let millis = u64::try_from(ASKED_FOR.as_millis()).unwrap_or(u64::MAX);
+    let asked = Service::begin_taking_back(&site.shared, &name(&login.user), record, None)
+        .map_err(|why| (StatusCode::CONFLICT, why))?;
+    let millis = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "asked": millis })))
 }

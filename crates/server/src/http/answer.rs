@@ -70,14 +70,19 @@ async fn route(
             place.asks();
             let answer = match serde_json::from_slice(&body).map(Wiped) {
                 Ok(said) => actions::act(site, &head, &said).await,
-                Err(why) => Err((StatusCode::BAD_REQUEST, format!("the body is no JSON: {why}"))),
+                Err(why) => Err((StatusCode::BAD_REQUEST, format!("the body is not JSON: {why}"))),
             };
             // In this order: what the two lie in together can be overwritten then.
             drop(head);
             drop(body);
             return answer;
         }
-        _ => return Err((StatusCode::METHOD_NOT_ALLOWED, "this can only be read".to_owned())),
+        _ => {
+            return Err((
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are allowed here".to_owned(),
+            ));
+        }
     }
     if let Some((_, kind, content)) = FILES.iter().find(|(known, ..)| *known == path) {
         return Ok(text(StatusCode::OK, kind, *content));
@@ -116,7 +121,7 @@ async fn route(
             look()?;
             live::stream(site, query, login).await
         }
-        _ => Err((StatusCode::NOT_FOUND, format!("there is nothing at {path}"))),
+        _ => Err((StatusCode::NOT_FOUND, format!("not found: {path}"))),
     }
 }
 
@@ -125,11 +130,11 @@ async fn route(
 async fn read(headers: &hyper::HeaderMap, body: Incoming) -> Result<SecretBody, Refused> {
     let kind = guard::one(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
-        let why = "the body is to be application/json".to_owned();
+        let why = "the body must be application/json".to_owned();
         return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
     let body = tokio::time::timeout(super::PATIENCE, SecretBody::read(body, BODY)).await;
-    let late = |_| (StatusCode::REQUEST_TIMEOUT, "the body does not come".to_owned());
+    let late = |_| (StatusCode::REQUEST_TIMEOUT, "timeout: the body was not received".to_owned());
     body.map_err(late)?
         .map_err(|why| (StatusCode::PAYLOAD_TOO_LARGE, format!("the body can't be read: {why}")))
 }

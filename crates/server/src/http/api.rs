@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use lockspan_protocol::Record;
 use lockspan_protocol::server::table::RecordView;
+use lockspan_protocol::{Annotation, Record};
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
 
@@ -47,7 +47,7 @@ pub(super) async fn view(site: &Site, query: &Query, is_login: bool) -> Result<V
         Some(b"session") => session(site, query),
         Some(b"graph") => Ok(graph::shown(site)),
         _ => {
-            let why = "view: say records, record, sessions, session or graph".to_owned();
+            let why = "view: must be records, record, sessions, session or graph".to_owned();
             Err((StatusCode::BAD_REQUEST, why))
         }
     }
@@ -110,7 +110,7 @@ fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
     let Some(text) = query.bytes("match") else { return Ok(None) };
     if text.len() > Record::LEN_MAX {
         let (said, most) = (text.len(), Record::LEN_MAX);
-        let why = format!("match: it has {said} bytes, and no name has more than {most}");
+        let why = format!("match: it has {said} bytes, and the maximum is {most}");
         return Err((StatusCode::BAD_REQUEST, why));
     }
     if text.iter().any(|byte| b"*?[".contains(byte)) {
@@ -158,6 +158,7 @@ async fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
         .map(|(seen, _)| {
             json!({
                 "session": seen.id.to_string(),
+                "label": seen.label.as_ref().map(Annotation::as_str),
                 "until": millis(seen.view.until),
                 "last": seen.view.last,
                 "clients": clients(site, &seen),
@@ -206,11 +207,12 @@ pub(super) fn clients(site: &Site, seen: &SessionSeen) -> Vec<String> {
     some.filter_map(|&id| site.shared.peers.title(id)).collect()
 }
 
-/// Sessions are found by their ids, their users and their clients.
+/// Sessions are found by their ids, their labels, their users and their clients.
 fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&Pattern>) -> bool {
     pattern.is_none_or(|pattern| {
         let fits = |text: &str| pattern.fits(text.as_bytes());
         fits(&seen.id.to_string())
+            || seen.label.as_ref().is_some_and(|label| fits(label.as_str()))
             || seen.user.as_deref().is_some_and(fits)
             || clients(site, seen).iter().any(|client| fits(client))
     })
@@ -219,6 +221,7 @@ fn is_liked(site: &Site, seen: &SessionSeen, pattern: Option<&Pattern>) -> bool 
 fn one_session(site: &Site, seen: &SessionSeen) -> Value {
     json!({
         "session": seen.id.to_string(),
+        "label": seen.label.as_ref().map(Annotation::as_str),
         "lease": u64::try_from(seen.view.ttl.as_millis()).unwrap_or(u64::MAX),
         "until": millis(seen.view.until),
         "recovers": seen.view.recovers,

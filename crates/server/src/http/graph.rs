@@ -1,6 +1,7 @@
 //! Who waits for whom: records that are held and wanted, owners as far as they are named, and the
 //! circles that were refused.
 
+use lockspan_protocol::Annotation;
 use serde_json::{Value, json};
 
 use super::Site;
@@ -17,8 +18,10 @@ pub(super) fn shown(site: &Site) -> Value {
     let owners = service.owners(OWNERS, |_| true);
     let owners = owners.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
+        let who = service.who(it.session);
         json!({
-            "session": service.public(it.session).to_string(),
+            "session": who.id.to_string(),
+            "label": who.label.as_ref().map(Annotation::as_str),
             "record": shown::readable(it.record.as_bytes()),
             "waits": it.waits,
             "owners": ids,
@@ -27,9 +30,11 @@ pub(super) fn shown(site: &Site) -> Value {
     let circles = service.circles();
     let circles = circles.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
+        let who = service.who(it.session);
         json!({
             "at": millis(it.at),
-            "session": service.public(it.session).to_string(),
+            "session": who.id.to_string(),
+            "label": who.label.as_ref().map(Annotation::as_str),
             "record": shown::readable(it.record.as_bytes()),
             "key": shown::key(&it.record),
             "owners": ids,

@@ -18,13 +18,13 @@ pub(super) fn check<B>(site: &Site, request: &Request<B>) -> Result<(), Refused>
     let host = one(headers, header::HOST.as_str())?;
     if !host.is_some_and(|host| hosts.iter().any(|known| known.eq_ignore_ascii_case(host))) {
         let host = host.unwrap_or_default();
-        let why = format!("this is {}, and not {host:?}: write that address", hosts[0]);
+        let why = format!("this server is {}, not {host:?}: use that address", hosts[0]);
         return Err((StatusCode::MISDIRECTED_REQUEST, why));
     }
     // A request may name the whole address, as for a proxy: then that is what it is for.
     let named = request.uri().authority().map(|named| named.as_str());
     if named.is_some_and(|named| host != Some(named)) {
-        let why = "the address is of another host than Host".to_owned();
+        let why = "the URL and the Host header name different hosts".to_owned();
         return Err((StatusCode::BAD_REQUEST, why));
     }
     let is_ours = |origin: &str| {
@@ -40,7 +40,8 @@ pub(super) fn check<B>(site: &Site, request: &Request<B>) -> Result<(), Refused>
     // A link on another page may lead here; it may not read what it finds.
     let is_link = request.uri().path() == "/" && reads && origin.is_none();
     if is_foreign && !is_link {
-        let why = "this request comes from another page; only this one's own are answered";
+        let why = "this request comes from another web site; only requests of this server's own \
+                   page are answered";
         return Err((StatusCode::FORBIDDEN, why.to_owned()));
     }
     Ok(())
@@ -51,9 +52,9 @@ pub(super) fn one<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a s
     let bad = |why: &str| (StatusCode::BAD_REQUEST, format!("{name}: {why}"));
     let mut all = headers.get_all(name).iter();
     let first = all.next().map(|value| value.to_str()).transpose();
-    let first = first.map_err(|_| bad("there are odd bytes in it"))?;
+    let first = first.map_err(|_| bad("it has invalid bytes"))?;
     if all.next().is_some() {
-        return Err(bad("it is there more than once"));
+        return Err(bad("it is given more than once"));
     }
     Ok(first)
 }

@@ -51,13 +51,15 @@ impl Streams {
         let mut all = crate::lock(&self.0);
         let of_user = all.iter().filter(|it| it.user.is_some() && it.user.as_deref() == user);
         if of_user.count() >= STREAMS_OF_ONE {
-            return Err(format!("one user has {STREAMS_OF_ONE} live pages at most; close one"));
+            return Err(format!(
+                "too many live pages of one user: the maximum is {STREAMS_OF_ONE}; close one"
+            ));
         }
         if all.len() >= STREAMS {
             let oldest = all.iter().position(|it| it.user.is_none()).filter(|_| user.is_some());
             let oldest = oldest.ok_or_else(|| {
                 let who = if user.is_some() { "close one" } else { "close one, or log in" };
-                format!("there are {STREAMS} live pages, and no more are allowed; {who}")
+                format!("too many live pages: the maximum is {STREAMS}; {who}")
             })?;
             all.remove(oldest).end.notify_one();
         }
@@ -162,16 +164,16 @@ mod tests {
         let streams = Arc::<Streams>::default();
         let mut all: Vec<_> = (0..STREAMS).map(|_| streams.enter(None).expect("room")).collect();
         let why = streams.enter(None).expect_err("all are taken");
-        assert_eq!(why, "there are 64 live pages, and no more are allowed; close one, or log in");
+        assert_eq!(why, "too many live pages: the maximum is 64; close one, or log in");
         let mut operators = Vec::new();
         for user in ["ann", "bob", "cleo", "dan"] {
             let of_one = (0..STREAMS_OF_ONE).map(|_| streams.enter(Some(user)).expect("a place"));
             operators.extend(of_one);
             let why = streams.enter(Some(user)).expect_err("too many");
-            assert_eq!(why, "one user has 16 live pages at most; close one");
+            assert_eq!(why, "too many live pages of one user: the maximum is 16; close one");
         }
         let why = streams.enter(Some("eve")).expect_err("all are of users");
-        assert_eq!(why, "there are 64 live pages, and no more are allowed; close one");
+        assert_eq!(why, "too many live pages: the maximum is 64; close one");
         let is_told = |it: &Entered| {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             std::pin::pin!(it.end.notified()).poll(&mut context).is_ready()

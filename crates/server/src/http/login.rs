@@ -172,7 +172,7 @@ impl Site {
         })?;
         let csrf = one(headers, CSRF)?.unwrap_or_default();
         if !login.has_token(csrf.as_bytes()) {
-            let why = "the page's token is missing or wrong: log in again".to_owned();
+            let why = "the CSRF token of the page is missing or wrong: log in again".to_owned();
             return Err((StatusCode::FORBIDDEN, why));
         }
         Ok(login)
@@ -194,10 +194,13 @@ impl Site {
                 tracing::warn!(
                     target: AUDIT,
                     user = %user,
-                    "audit: may look, and wanted to act{more}"
+                    "audit: action refused: this user may only look{more}"
                 );
             }
-            let why = format!("the user {user} may look, but not act");
+            let why = format!(
+                "user {user} may look, but not end sessions or take back records: the admin right \
+                 on everything is missing"
+            );
             return Err((StatusCode::FORBIDDEN, why));
         }
         Ok(login)
@@ -222,8 +225,9 @@ pub(super) fn shown(name: &str) -> String {
 
 fn draw() -> Result<Zeroizing<String>, Refused> {
     let mut bytes = Zeroizing::new([0; 32]);
-    getrandom::fill(&mut *bytes)
-        .map_err(|why| (StatusCode::INTERNAL_SERVER_ERROR, format!("no random numbers: {why}")))?;
+    getrandom::fill(&mut *bytes).map_err(|why| {
+        (StatusCode::INTERNAL_SERVER_ERROR, format!("the system has no random numbers: {why}"))
+    })?;
     let mut text = Zeroizing::new(String::with_capacity(2 * bytes.len()));
     let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));

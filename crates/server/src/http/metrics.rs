@@ -48,12 +48,21 @@ fn text(site: &Site) -> String {
     let shared = &site.shared;
     let mut text = Text::default();
     let version = env!("CARGO_PKG_VERSION");
-    text.family("lockspan_build_info", Gauge, "The version that runs; its value is 1.")
-        .sample(&[("version", version)], 1);
+    text.family(
+        "lockspan_build_info",
+        Gauge,
+        "Version of the server, as a label; the value is always 1.",
+    )
+    .sample(&[("version", version)], 1);
     let uptime = shared.started.elapsed().as_secs();
     text.one("lockspan_uptime_seconds", Gauge, "Time since the server started.", uptime);
     let ready = u64::from(site.readiness().is_ok());
-    text.one("lockspan_ready", Gauge, "Whether records are granted: 1 or 0.", ready);
+    text.one(
+        "lockspan_ready",
+        Gauge,
+        "1 if records are granted, 0 if not (recovering, stopping, or storage can't be written).",
+        ready,
+    );
     of_records(&mut text, &shared.service.counted());
     of_server(&mut text, &shared.stats());
     text.finish()
@@ -61,35 +70,37 @@ fn text(site: &Site) -> String {
 
 fn of_records(text: &mut Text, counted: &[Counted]) {
     let counted = by_name(counted);
-    text.family(
-        "lockspan_grants_total",
-        Counter,
-        "Records that were granted, at once or by a hand-over.",
-    );
+    text.family("lockspan_grants_total", Counter, "Granted records, at once or after a wait.");
     for (datatype, tally) in &counted {
         for (mode, count) in [("read", tally.reads), ("write", tally.writes)] {
             text.sample(&[("datatype", datatype), ("mode", mode)], count);
         }
     }
     type Of = fn(&Tally) -> u64;
-    let counts: [(_, _, _, Of); 5] = [
-        ("lockspan_handovers_total", Counter, "Grants to somebody who had waited.", |it| {
+    let counts: [(_, _, _, Of); 6] = [
+        ("lockspan_handovers_total", Counter, "Grants to a session that had waited.", |it| {
             it.handovers
         }),
         (
             "lockspan_revokes_total",
             Counter,
-            "Times that a holder was told that others want the record, repeated ones too.",
+            "Revoke messages that asked a holder to release a record, each counted once.",
             |it| it.revokes,
+        ),
+        (
+            "lockspan_revoke_repeats_total",
+            Counter,
+            "Revoke messages that were sent again because the record was not released yet.",
+            |it| it.revoke_repeats,
         ),
         (
             "lockspan_retries_total",
             Counter,
-            "Times that somebody who waited was told to acquire again.",
+            "Retry messages that told a waiter to acquire again.",
             |it| it.retries,
         ),
-        ("lockspan_held_grants", Gauge, "Grants that sessions have now.", |it| it.held),
-        ("lockspan_queue_length", Gauge, "Acquires that wait now.", |it| it.waiting),
+        ("lockspan_held_grants", Gauge, "Grants that sessions hold now.", |it| it.held),
+        ("lockspan_queue_length", Gauge, "Acquires waiting now.", |it| it.waiting),
     ];
     for (family, kind, help, of) in counts {
         text.family(family, kind, help);
@@ -97,12 +108,12 @@ fn of_records(text: &mut Text, counted: &[Counted]) {
             text.sample(&[("datatype", datatype)], of(tally));
         }
     }
-    let help = "How long acquires waited that were granted, but not at once.";
+    let help = "Wait time of acquires that were not granted at once.";
     text.family("lockspan_wait_seconds", Histogram, help);
     for (datatype, tally) in &counted {
         text.times(&[("datatype", datatype)], &tally.waits);
     }
-    let help = "How long sessions had a record, cached or in use, until it was given back or lost.";
+    let help = "Time from a grant until the record was released or lost, cached or in use.";
     text.family("lockspan_hold_seconds", Histogram, help);
     for (datatype, tally) in &counted {
         text.times(&[("datatype", datatype)], &tally.holds);
@@ -128,61 +139,61 @@ fn by_name(counted: &[Counted]) -> Vec<(String, Tally)> {
 
 fn of_server(text: &mut Text, stats: &crate::Stats) {
     let all = [
-        ("lockspan_acquires_total", Counter, "Acquires that reached a table.", stats.acquires),
-        ("lockspan_releases_total", Counter, "Releases and cancels.", stats.releases),
+        ("lockspan_acquires_total", Counter, "Acquires received.", stats.acquires),
+        ("lockspan_releases_total", Counter, "Releases and cancels received.", stats.releases),
         ("lockspan_refusals_total", Counter, "Refused messages and acquires.", stats.refusals),
         (
             "lockspan_deadlocks_total",
             Counter,
-            "Waits that were refused because they closed a circle.",
+            "Waits refused because of a deadlock.",
             stats.deadlocks,
         ),
-        ("lockspan_sessions", Gauge, "Sessions now, in whatever state.", stats.sessions),
+        ("lockspan_sessions", Gauge, "Sessions now, in any state.", stats.sessions),
         (
             "lockspan_session_expirations_total",
             Counter,
-            "Sessions whose lease ended before they were closed.",
+            "Sessions whose lease expired before they were closed.",
             stats.expirations,
         ),
         (
             "lockspan_lost_grants_total",
             Counter,
-            "Grants that ended with the lease of their session.",
+            "Grants lost because the lease of their session expired.",
             stats.lost_grants,
         ),
-        ("lockspan_records", Gauge, "Records that somebody holds or waits for.", stats.records),
+        ("lockspan_records", Gauge, "Records that are held or waited for now.", stats.records),
         (
             "lockspan_recovering",
             Gauge,
-            "Whether clients still re-assert what they held: 1 or 0.",
+            "1 while clients re-assert their locks after a restart, else 0.",
             u64::from(stats.recovering),
         ),
-        ("lockspan_commands_total", Counter, "Commands of clients.", stats.commands),
+        ("lockspan_commands_total", Counter, "Commands received from clients.", stats.commands),
         (
             "lockspan_messages_received_total",
             Counter,
-            "Messages of sessions about records.",
+            "Messages about records received from sessions.",
             stats.messages_in,
         ),
         (
             "lockspan_messages_sent_total",
             Counter,
-            "Messages about records to sessions.",
+            "Messages about records sent to sessions.",
             stats.messages_out,
         ),
-        ("lockspan_received_bytes_total", Counter, "Bytes from clients.", stats.bytes_in),
-        ("lockspan_sent_bytes_total", Counter, "Bytes to clients.", stats.bytes_out),
-        ("lockspan_connections", Gauge, "Connections of clients now.", stats.connections),
+        ("lockspan_received_bytes_total", Counter, "Bytes received from clients.", stats.bytes_in),
+        ("lockspan_sent_bytes_total", Counter, "Bytes sent to clients.", stats.bytes_out),
+        ("lockspan_connections", Gauge, "Open client connections now.", stats.connections),
         (
             "lockspan_connections_accepted_total",
             Counter,
-            "Connections that were let in.",
+            "Accepted client connections.",
             stats.connections_total,
         ),
         (
             "lockspan_slow_readers_total",
             Counter,
-            "Connections that were closed because they did not read.",
+            "Connections closed because the client did not read fast enough.",
             stats.slow_readers,
         ),
     ];

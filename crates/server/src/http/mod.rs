@@ -127,7 +127,7 @@ pub(crate) fn bind(wanted: Option<Http>) -> Result<Option<Door>, StartError> {
             if required {
                 return Err(why);
             }
-            tracing::warn!("{why}. It starts without them");
+            tracing::warn!("{why}. The server starts without them");
             Ok(None)
         }
     }
@@ -218,11 +218,12 @@ impl Site {
     /// Whether records are granted now, or why not.
     fn readiness(&self) -> Result<(), &'static str> {
         if self.shared.service.is_halted() {
-            Err("the server stops")
+            Err("the server is stopping")
         } else if !self.shared.service.is_ready() {
-            Err("nothing is granted yet: the data directory can't be written, see the log")
+            Err("nothing is granted yet: the data directory can't be written; see the log")
         } else if self.shared.service.is_recovering() {
-            Err("nothing is granted yet: clients re-assert what they held before the restart")
+            Err("nothing is granted yet: recovering, clients re-assert the locks that they held \
+                 before the restart")
         } else {
             Ok(())
         }

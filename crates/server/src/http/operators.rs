@@ -38,8 +38,8 @@ pub(crate) enum Operators {
     Users(Arc<Users>),
 }
 
-const NOBODY: &str = "there are no users, and no data directory with room for an operator's \
-                      secret: nobody can act here until the server is started with one";
+const NOBODY: &str = "login is not possible: the server has neither users nor a data directory \
+                      with space for the operator's password. Restart it with one of them";
 
 impl Operators {
     /// Those of a server. Without room in the data directory no secret is made: it would be there
@@ -80,7 +80,8 @@ impl Operators {
                 let known = users.check(place, user, password).await;
                 let known = known.map_err(|why| Denied(why.to_string()))?;
                 if !known.may_everywhere(Verb::Inspect) {
-                    let why = "this user may not inspect every record, which the page shows";
+                    let why = "the page needs the inspect right on everything, which this user \
+                               does not have";
                     return Err(Denied(why.to_owned()));
                 }
                 Ok(Rights { act: known.may_everywhere(Verb::Admin) })
@@ -97,7 +98,7 @@ impl Operators {
     pub(crate) fn log_how(&self) {
         if let Self::Secret(file) = self {
             let path = file.path.display();
-            tracing::info!("on the page user {OPERATOR:?} logs in with the password in {path}");
+            tracing::info!("to log in on the page: user {OPERATOR:?}, password in {path}");
         }
     }
 
@@ -106,10 +107,11 @@ impl Operators {
     pub(crate) fn how(&self) -> Result<String, String> {
         match self {
             Self::Secret(_) => Ok(format!(
-                "user {OPERATOR:?}; its password is the file {FILE} in the server's data directory"
+                "user {OPERATOR:?}, with the password in the file {FILE} of the server's data \
+                 directory"
             )),
             Self::Nobody => Err(NOBODY.to_owned()),
-            Self::Users(_) => Ok("a user who may inspect every record".to_owned()),
+            Self::Users(_) => Ok("a user with the inspect right on everything".to_owned()),
         }
     }
 }
@@ -144,14 +146,15 @@ impl SecretFile {
         let secret = match private::read_secret(&path) {
             Ok(Ok(text)) => Secret::copy(Zeroizing::new(text).trim_ascii()),
             Ok(Err(why)) => {
-                tracing::warn!("{}: {why}; a new secret is made", path.display());
+                tracing::warn!("{}: {why}; creating a new password", path.display());
                 make(&path).map_err(bad)?
             }
             Err(why) if why.kind() == io::ErrorKind::NotFound => make(&path).map_err(bad)?,
             Err(why) => return Err(bad(why)),
         };
         if secret.reveal().len() < 16 {
-            let why = "it has less than 16 characters; delete it, and the next start makes one";
+            let why = "it has less than 16 characters; delete it, and the next start creates a new \
+                       one";
             return Err(bad(io::Error::new(io::ErrorKind::InvalidData, why)));
         }
         Ok(Self { path, secret })
@@ -162,7 +165,7 @@ impl SecretFile {
         if user == OPERATOR && bool::from(same) {
             return Ok(Rights { act: true });
         }
-        Err(Denied("there is no such user with this password".to_owned()))
+        Err(Denied("wrong user or password".to_owned()))
     }
 }
 

@@ -35,7 +35,10 @@ impl Pulse {
         if still < STILL {
             return Ok(());
         }
-        Err(format!("the runtime that serves the locks has stood still for {} s", still.as_secs()))
+        Err(format!(
+            "the runtime that serves the locks has not responded for {} s",
+            still.as_secs()
+        ))
     }
 }
 
@@ -60,7 +63,7 @@ mod tests {
         assert_eq!(after(0), Ok(()));
         assert_eq!(after(9), Ok(()));
         let why = after(12).expect_err("no sign for 12 s");
-        assert_eq!(why, "the runtime that serves the locks has stood still for 12 s");
+        assert_eq!(why, "the runtime that serves the locks has not responded for 12 s");
         let sign = async {
             while pulse.last.load(Ordering::Relaxed) == 0 {
                 tokio::time::sleep(EVERY / 100).await;

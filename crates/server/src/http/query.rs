@@ -60,7 +60,8 @@ impl Query {
 
     /// The session in `id`.
     pub(super) fn session(&self) -> Result<PublicId, Refused> {
-        let why = || (StatusCode::BAD_REQUEST, "id: say which session".to_owned());
+        let why =
+            || (StatusCode::BAD_REQUEST, "id: the public id of a session is required".to_owned());
         self.public("id")?.ok_or_else(why)
     }
 

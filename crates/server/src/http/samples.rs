@@ -97,14 +97,16 @@ pub(super) async fn keep(site: Arc<Site>) {
 /// connections come from, as far as that is known.
 fn recovery(site: &Site, recovery: &Recovery) -> Value {
     let service = &site.shared.service;
-    let some = recovery.some.iter().map(|id| {
-        let session = service.session_of(*id).ok();
+    let some = recovery.some.iter().map(|who| {
+        let session = service.session_of(who.id).ok();
         let seen = session.and_then(|session| service.session_seen(session, 0));
         let names = seen.iter().flat_map(|(seen, _)| {
             let user = seen.user.as_ref().map(|user| format!("user {user}"));
             user.into_iter().chain(api::clients(site, seen))
         });
-        json!({ "session": id.to_string(), "names": names.collect::<Vec<_>>() })
+        let label = who.label.as_ref().map(|label| label.as_str());
+        let names: Vec<_> = names.collect();
+        json!({ "session": who.id.to_string(), "label": label, "names": names })
     });
     json!({
         "sessions": recovery.sessions,

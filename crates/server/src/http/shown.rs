@@ -4,7 +4,7 @@
 
 use lockspan_protocol::server::table::{ClaimView, RecordState, RecordView};
 use lockspan_protocol::server::watch::{Happening, What};
-use lockspan_protocol::{Mode, Record, Tick};
+use lockspan_protocol::{Annotation, Mode, Record, Tick};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use serde_json::{Value, json};
 
@@ -37,8 +37,11 @@ fn state(state: RecordState) -> &'static str {
 }
 
 pub(super) fn claim(service: &Service, claim: &ClaimView) -> Value {
+    let who = service.who(claim.session);
     json!({
-        "session": service.public(claim.session).to_string(),
+        "session": who.id.to_string(),
+        "label": who.label.as_ref().map(Annotation::as_str),
+        "note": claim.note.as_ref().map(Annotation::as_str),
         "mode": mode(claim.mode),
         "token": claim.token.map(|token| token.number().to_string()),
         "revoked": claim.revoked.map(mode),
@@ -55,23 +58,10 @@ pub(super) fn record(service: &Service, view: &RecordView) -> Value {
         "key": key(&view.record),
         "state": state(view.state),
         "holders": claims(&view.holders),
-        "waiters": in_turn(view).into_iter().map(claim).collect::<Vec<_>>(),
+        "waiters": view.waiters_in_turn().into_iter().map(claim).collect::<Vec<_>>(),
         "more_holders": view.more_holders,
         "more_waiters": view.more_waiters,
     })
-}
-
-/// Those who wait, in the order in which they will be served as things are: after a writer all
-/// readers, after readers one writer. Of a line that is not shown whole that is not known.
-fn in_turn(view: &RecordView) -> Vec<&ClaimView> {
-    let is_reader = |it: &&ClaimView| it.mode == Mode::Read;
-    let (readers, mut writers): (Vec<_>, Vec<_>) = view.waiters.iter().partition(is_reader);
-    let has_readers = view.holders.first().is_some_and(|it| it.mode == Mode::Read);
-    if view.more_waiters > 0 {
-        return view.waiters.iter().collect();
-    }
-    let later = writers.split_off(writers.len().min(usize::from(has_readers)));
-    writers.into_iter().chain(readers).chain(later).collect()
 }
 
 pub(super) fn happening(service: &Service, it: &Happening) -> Value {
@@ -81,54 +71,27 @@ pub(super) fn happening(service: &Service, it: &Happening) -> Value {
             ("granted", json!({ "mode": mode(held), "token": token.number().to_string() }))
         }
         What::HandedOver(held, token, waited) => (
-            "handed over",
+            "granted after a wait",
             json!({
                 "mode": mode(held),
                 "token": token.number().to_string(),
                 "waited": waited.as_secs_f64(),
             }),
         ),
-        What::Revoked(wanted) => ("revoked", json!({ "mode": mode(wanted) })),
-        What::Kept => ("wanted no more", json!({})),
+        What::Revoked(wanted) => ("asked to release", json!({ "mode": mode(wanted) })),
+        What::Kept => ("no longer wanted", json!({})),
         What::Retry => ("told to retry", json!({})),
         What::Released(held) => ("released", json!({ "held": held.as_secs_f64() })),
-        What::Left => ("left the line", json!({})),
+        What::Left => ("stopped waiting", json!({})),
         What::Ended(held) => ("ended with its session", json!({ "held": held.as_secs_f64() })),
         What::Deadlock => ("refused: deadlock", json!({})),
     };
+    let who = service.who(it.session);
     json!({
         "at": it.at.0,
-        "session": service.public(it.session).to_string(),
+        "session": who.id.to_string(),
+        "label": who.label.as_ref().map(Annotation::as_str),
         "what": what,
         "data": data,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use lockspan_protocol::{Seq, SessionId};
-
-    fn claim(session: u64, mode: Mode) -> ClaimView {
-        let (session, seq, since) = (SessionId(session), Seq(1), Tick::ZERO);
-        ClaimView { session, mode, seq, token: None, ticket: None, revoked: None, since }
-    }
-
-    #[test]
-    fn who_waits_is_in_the_order_of_turns() {
-        let (read, write) = (Mode::Read, Mode::Write);
-        let line = |held: Mode| {
-            let view = RecordView {
-                record: Record::new("a", "1").unwrap(),
-                state: RecordState::SharedWanted,
-                holders: vec![claim(9, held)],
-                waiters: vec![claim(1, write), claim(2, write), claim(3, read), claim(4, read)],
-                more_holders: 0,
-                more_waiters: 0,
-            };
-            in_turn(&view).iter().map(|it| it.session.0).collect::<Vec<_>>()
-        };
-        assert_eq!(line(write), [3, 4, 1, 2]);
-        assert_eq!(line(read), [1, 3, 4, 2]);
-    }
 }

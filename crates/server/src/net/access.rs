@@ -8,7 +8,8 @@
 //! | `LS.RELEASE`, `LS.CANCEL`, also by `LS.TELL` | *read* or *write*: others can't hold it |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | its secret number, and that it is the user's own |
-//! | `LS.END`, which takes a public id | *admin* of all |
+//! | `LS.END`, which takes a public id, and `LS.TAKEBACK` | *admin* of all |
+//! | who holds a record, asked by `LS.TELL` of a waiter | a wait there; *inspect*, or no names |
 //! | `LS.LOCKS`, `LS.WAITS` | a login; shows what the user may *inspect* |
 //! | `LS.SESSIONS`, `CLIENT LIST` | a login; shows their own, or all to who may *inspect* all |
 //! | `LS.UNLOCK` | that the lock is the user's own |
@@ -97,7 +98,8 @@ impl Known {
             return Ok(());
         }
         let datatype = record.datatype().escape_ascii();
-        let text = format!("user {} may not {verb} datatype {datatype}", self.user.name());
+        let text =
+            format!("user {} lacks the right to {verb} datatype {datatype}", self.user.name());
         Err(CommandError::new(ErrorCode::NoPerm, text))
     }
 
@@ -105,7 +107,7 @@ impl Known {
         if self.user.may_everywhere(verb) {
             return Ok(());
         }
-        let text = format!("user {} may not {verb} everything", self.user.name());
+        let text = format!("user {} lacks the right to {verb} everything", self.user.name());
         Err(CommandError::new(ErrorCode::NoPerm, text))
     }
 
@@ -138,12 +140,12 @@ impl Known {
             && let Some(more) = service.shown_epochs.may_log(Instant::now())
         {
             tracing::warn!(
-                "user {user} has shown {shown}, and {present} is the present one: not believed. If \
-                 the data directory is an old copy, somebody who may admin all has to say \
-                 so{more}"
+                "user {user} reports {shown}, but the current one is {present}: ignored. If the \
+                 data directory is an old copy, a user with the admin right on everything must \
+                 report it{more}"
             );
         }
-        let text = format!("user {user} may not show {shown}: {present} is the present one");
+        let text = format!("user {user} may not report {shown}: the current one is {present}");
         Err(Denied::Epoch(CommandError::new(ErrorCode::NoPerm, text)))
     }
 }
@@ -266,7 +268,9 @@ impl Connection {
                 known.check(verb_of(claimed(*mode, claim)), record)?;
                 known.check_epoch(service, record, *epoch, Some(claim))?;
             }
-            Command::End { .. } => known.check_everywhere(Verb::Admin)?,
+            Command::End { .. } | Command::TakeBack { .. } => {
+                known.check_everywhere(Verb::Admin)?;
+            }
             Command::Tell { message, .. } => match message {
                 ToServer::Acquire { record, mode, epoch, upgrade, .. } => {
                     known.check(verb_of(mode_of(*mode, *upgrade)), record)?;
@@ -333,6 +337,7 @@ fn sessions_of(command: &Command) -> Vec<SessionId> {
         Command::Keep { session }
         | Command::Close { session }
         | Command::Attach { session, .. }
+        | Command::Label { session, .. }
         | Command::Acquire { session, .. }
         | Command::Convert { session, .. }
         | Command::Release { session, .. }

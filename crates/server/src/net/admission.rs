@@ -161,26 +161,26 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full { max } => {
-                write!(f, "there are {max} connections, and no more are allowed (max-connections)")
+                write!(f, "too many connections: the maximum is {max} (max-connections)")
             }
             Self::Reserved { max } => write!(
                 f,
-                "there are {max} connections, and the last ones are kept for users who may admin \
-                 everything (max-connections)"
+                "too many connections: the maximum is {max}, and the last ones are reserved for \
+                 users with the admin right on everything (max-connections)"
             ),
             Self::Place { count } => write!(
                 f,
-                "{count} connections from there have yet to log in, and no more are allowed (a \
-                 part of max-connections); try again in a second"
+                "too many connections from this address have not logged in yet: the maximum is \
+                 {count} (a part of max-connections); try again in a second"
             ),
             Self::User { user, max } => write!(
                 f,
-                "user {user} has {max} connections, and no more are allowed \
+                "too many connections of user {user}: the maximum is {max} \
                  (max-connections-per-user)"
             ),
             Self::Late => f.write_str(
-                "the connection did not log in within a second, and is closed for others that \
-                 want to (max-connections)",
+                "the connection did not log in within a second, and is closed to make room for \
+                 others (max-connections)",
             ),
         }
     }

@@ -80,8 +80,8 @@ pub(crate) async fn keep(shared: Arc<Shared>) {
             peer.outbox.close_as(Closed::Fullest);
             if let Some(more) = budget.closed.may_log(Instant::now()) {
                 tracing::warn!(
-                    "{} is closed: {sum} bytes wait for all clients together, --max-outboxes \
-                     allows {max}, and it has the most, {bytes}{more}",
+                    "{} is closed: {sum} bytes are queued for all clients together, --max-outboxes \
+                     allows {max}, and this connection has the most, {bytes}{more}",
                     peer.title()
                 );
             }

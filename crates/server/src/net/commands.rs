@@ -19,7 +19,7 @@ impl Connection {
     /// Carries out one command.
     pub(super) fn run(&mut self, command: Command, work: &mut Work) {
         if self.shared.service.is_halted() {
-            let text = "the server stops; connect again";
+            let text = "the server is stopping; connect again";
             if !matches!(command, Command::Tell { .. }) {
                 let value = Value::error(ErrorCode::Loading, text);
                 self.outbox.reply(&value, &mut work.dirty);
@@ -160,13 +160,13 @@ impl Connection {
 }
 
 fn no_users() -> Reply {
-    refuse(ErrorCode::Err, "AUTH: this server has no users; connect without a name and a password")
+    refuse(ErrorCode::Err, "AUTH: this server has no users; connect without a user and a password")
 }
 
 /// What is answered instead of something long.
 fn held_back() -> Value {
-    let text = "an earlier command of this connection waits, and 64 KiB of replies to later ones \
-                are held back by it: ask on another connection";
+    let text = "an earlier command of this connection is still waiting, and 64 KiB of replies to \
+                later commands are queued behind it: use another connection";
     Value::error(ErrorCode::Limit, text)
 }
 
@@ -177,7 +177,7 @@ const LABEL_MAX: usize = 256;
 fn label(command: &str, name: &[u8]) -> Result<String, CommandError> {
     if name.len() > LABEL_MAX {
         let said = name.len();
-        let text = format!("{command}: the name has {said} bytes; {LABEL_MAX} are allowed");
+        let text = format!("{command}: the name has {said} bytes; the maximum is {LABEL_MAX}");
         return Err(CommandError::new(ErrorCode::Err, text));
     }
     Ok(text(name))

@@ -356,7 +356,8 @@ impl Connection {
         sent(&self.outbox).await;
         if !self.outbox.is_sent() {
             self.forsake().await;
-            let text = "the connection ends before this was answered; it is withdrawn";
+            let text = "the connection ended before this command was answered; the command is \
+                        withdrawn";
             let mut dirty = Dirty::default();
             self.outbox.fill_open(&Value::error(ErrorCode::Err, text), &mut dirty);
             dirty.flush();
@@ -386,8 +387,9 @@ impl Connection {
                 meters.slow_readers.add(1);
                 if let Some(more) = self.shared.floods.slow_readers.may_log(StdInstant::now()) {
                     tracing::warn!(
-                        "{} is closed: more than {} bytes wait for it. It does not read, or one \
-                         of its commands waits and holds back the replies to the others{more}",
+                        "{} is closed: more than {} bytes are queued for it. The client does not \
+                         read, or one of its commands waits and holds back the replies to later \
+                         commands{more}",
                         self.peer.title(),
                         self.outbox.max()
                     );

@@ -27,7 +27,7 @@ const SIZES: [usize; 4] = [1, 2, 4, WORDS];
 
 /// A pattern that has been read. A part is whatever stands for one byte.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern {
+pub struct Pattern {
     /// How many parts there are. The machine has one state more, the last of which accepts.
     parts: usize,
     /// None, if the pattern fits nothing.
@@ -71,7 +71,9 @@ enum Token {
 }
 
 impl Pattern {
-    pub(crate) fn new(pattern: &[u8]) -> Self {
+    /// Reads a pattern.
+    #[must_use]
+    pub fn new(pattern: &[u8]) -> Self {
         Self::of(&tokens(pattern))
     }
 
@@ -103,7 +105,8 @@ impl Pattern {
     }
 
     /// Whether the pattern fits the whole name.
-    pub(crate) fn fits(&self, name: &[u8]) -> bool {
+    #[must_use]
+    pub fn fits(&self, name: &[u8]) -> bool {
         if name.len() < self.parts {
             return false;
         }

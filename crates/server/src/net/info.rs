@@ -74,6 +74,7 @@ pub(super) fn info(shared: &Shared, wanted: &[Bytes]) -> String {
             ("grants", stats.grants.to_string()),
             ("queued", stats.queued.to_string()),
             ("revokes", stats.revokes.to_string()),
+            ("revoke_repeats", stats.revoke_repeats.to_string()),
             ("retries", stats.retries.to_string()),
             ("releases", stats.releases.to_string()),
             ("refusals", stats.refusals.to_string()),

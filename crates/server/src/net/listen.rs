@@ -192,7 +192,7 @@ impl Tls {
             Ok(stream) => admit(&shared, Stream::Tls(Box::new(stream)), from, ticket),
             Err(why) => {
                 if let Some(more) = shared.floods.no_tls.may_log(Instant::now()) {
-                    tracing::info!("no TLS with {}: {why}{more}", from.0);
+                    tracing::info!("TLS handshake with {} failed: {why}{more}", from.0);
                 }
             }
         }
@@ -202,10 +202,10 @@ impl Tls {
         let mut first = [0];
         // Whoever says nothing takes no turn from others.
         if stream.peek(&mut first).await? == 1 && first != [TLS] {
-            let text = "-ERR TLS is spoken here, and this is not TLS: use lockspans://, rediss:// \
-                        or redis-cli --tls\r\n";
+            let text = "-ERR this port requires TLS: use lockspans://, rediss:// or redis-cli \
+                        --tls\r\n";
             refuse(Stream::Tcp(stream), text.as_bytes());
-            return Err(io::Error::other("the client does not speak it"));
+            return Err(io::Error::other("the client does not use TLS"));
         }
         // The turn is for our part alone, so that no client can keep it. First among its own: those
         // of one place don't stand in the line of all.
@@ -221,7 +221,7 @@ impl Tls {
         let accept =
             async move { TlsStream::accept(TcpStream::from_std(stream)?, &config, turn).await };
         handshake.spawn_on(accept, &self.handshakes);
-        let over = || io::Error::other("the server stops");
+        let over = || io::Error::other("the server is stopping");
         handshake.join_next().await.ok_or_else(over)?.map_err(|_| over())??.move_here()
     }
 }

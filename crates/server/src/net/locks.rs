@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
-use lockspan_protocol::{Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{
+    Annotation, Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
+};
 use lockspan_wire::{
     Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, PublicId, Value, reply,
 };
@@ -13,6 +15,7 @@ use super::connection::Connection;
 use crate::audit::AUDIT;
 use crate::config::Address;
 use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
+use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
@@ -24,7 +27,7 @@ impl Connection {
     /// `LS.TELL`: a node's message. Its answers are events, also those of a refusal.
     pub(super) fn tell(&mut self, session: SessionId, message: ToServer, work: &mut Work) {
         if self.protocol == Protocol::Resp2 {
-            let text = "LS.TELL: its answers are pushes, which need RESP3; send HELLO 3 first";
+            let text = "LS.TELL: its replies are pushes, which need RESP3; send HELLO 3 first";
             let value = Value::error(ErrorCode::Err, text);
             self.outbox.reply(&value, &mut work.dirty);
             return;
@@ -76,6 +79,14 @@ impl Connection {
         let refused = match message {
             ToServer::KeepAlive { number } => service.keep_alive(session, number, work).err(),
             ToServer::Close => service.close(session, work).err(),
+            ToServer::Label { label } => {
+                seat.set_label(label);
+                None
+            }
+            ToServer::WhoHolds { record, seq } => {
+                let may = self.access.may(Verb::Inspect, record.datatype());
+                return service.held_by(seat, record, seq, may).map(Event::Node);
+            }
             // To what is not answered, a refusal says no more than that there is no session.
             message @ (ToServer::Release { .. } | ToServer::Cancel { .. }) => {
                 match service.tell_table(seat, message, work) {
@@ -102,7 +113,7 @@ impl Connection {
         self.told = None;
         match events {
             Events::Push if self.protocol == Protocol::Resp2 => {
-                let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
+                let text = "EVENTS push needs RESP3: send HELLO 3 first, or use EVENTS message";
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
             Events::Push => seat.listen(&self.outbox, false)?,
@@ -132,13 +143,21 @@ impl Connection {
                 let left = self.end(id, work)?;
                 now(reply::ends(left))
             }
+            Command::TakeBack { record, wait } => {
+                let asked = self.take_back(record, wait)?;
+                now(reply::kept(asked))
+            }
+            Command::Label { session, label } => {
+                self.seat(session)?.set_label(label);
+                now(Value::OK)
+            }
             Command::Attach { session, events } => {
                 self.attach(session, events)?;
                 now(Value::OK)
             }
-            Command::Acquire { session, record, mode, wait, seq, upgrade, owners } => {
+            Command::Acquire { session, record, mode, wait, seq, upgrade, owners, note } => {
                 let seat = self.seat(session)?;
-                let wish = Wish { record, mode, wait, seq, upgrade, owners };
+                let wish = Wish { record, mode, wait, seq, upgrade, owners, note };
                 self.shared.service.acquire(&seat, &self.outbox, wish, work)?;
                 Ok(None)
             }
@@ -196,9 +215,11 @@ impl Connection {
     }
 
     fn open(&mut self, command: Command, work: &mut Work) -> Answer {
-        let Command::Open { session, ttl, handoff, events } = command else { return Ok(None) };
+        let Command::Open { session, ttl, handoff, events, label } = command else {
+            return Ok(None);
+        };
         if events == Events::Push && self.protocol == Protocol::Resp2 {
-            let text = "EVENTS push needs RESP3: send HELLO 3 first, or take EVENTS message";
+            let text = "EVENTS push needs RESP3: send HELLO 3 first, or use EVENTS message";
             return Err(CommandError::new(ErrorCode::Err, text));
         }
         check_waits(&self.outbox)?;
@@ -224,21 +245,34 @@ impl Connection {
         let owner = self.access.user();
         let opened = self.shared.service.open(session, ttl, handoff, owner, join, work);
         let seat = opened.map_err(|why| CommandError::from(&why))?;
+        self.label(&seat, label);
         self.remember(&seat);
         Ok(None)
     }
 
+    /// The session is called so. If its client does not say how, and has not before, it is called
+    /// after the connection.
+    fn label(&self, seat: &Seat, label: Option<Annotation>) {
+        let known = || if seat.label().is_some() { None } else { self.peer.label() };
+        if let Some(label) = label.or_else(known) {
+            seat.set_label(label);
+        }
+    }
+
     /// `LS.LOCK`: the reply comes when the record is granted.
     fn lock(&mut self, command: Command, work: &mut Work) -> Answer {
-        let Command::Lock { record, mode, wait, ttl, id } = command else { return Ok(None) };
+        let Command::Lock { record, mode, wait, ttl, id, label, note } = command else {
+            return Ok(None);
+        };
         check_waits(&self.outbox)?;
         let tag = match id {
             Some(id) => LockTag { id, brought: true },
             None => LockTag { id: draw_id()?, brought: false },
         };
         let ttl = ttl.unwrap_or_else(|| self.default_lease());
-        let (owner, wish) = (self.access.user(), LockWish { record, mode, wait, tag });
+        let (owner, wish) = (self.access.user(), LockWish { record, mode, wait, tag, note });
         let seat = self.shared.service.lock(&self.outbox, ttl, owner, wish, work)?;
+        self.label(&seat, label);
         self.remember(&seat);
         Ok(None)
     }
@@ -260,9 +294,19 @@ impl Connection {
             target: AUDIT,
             user = %self.access.user().map_or("-", |user| &**user),
             session = %id,
-            "audit: LS.END: the session is renewed no more; it ends within {left:?}"
+            "audit: LS.END: session ended by operator; it expires in {left:.1?}"
         );
         Ok(left)
+    }
+
+    /// `LS.TAKEBACK`: an operator asks the holders of a record to give it back. Returns for how
+    /// long.
+    fn take_back(&self, record: Record, wait: Option<Duration>) -> Result<Duration, CommandError> {
+        let gate = self.shared.config.audit.check();
+        gate.map_err(|why| CommandError::new(ErrorCode::Limit, why))?;
+        let user = self.access.user().map_or("-", |user| &**user);
+        Service::begin_taking_back(&self.shared, user, record, wait)
+            .map_err(|why| CommandError::new(ErrorCode::Refused, why))
     }
 
     /// Which slots are served. What else people ask may take longer, see `long`.
@@ -285,7 +329,7 @@ impl Connection {
                 reply::cluster_slots(all, &host, port, &self.shared.run_id)
             }
             _ => {
-                let text = "this command is not known to this version of the server";
+                let text = "this version of the server does not know this command";
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
         }))
@@ -299,7 +343,7 @@ pub(super) fn no_such(session: SessionId) -> CommandError {
 
 /// What the holder of a lock hears whose session is gone.
 fn lock_is_over() -> CommandError {
-    let text = "there is no such lock: it was unlocked, or its lease ended; take a new one";
+    let text = "no such lock: it was unlocked, or its lease expired; take a new lock";
     CommandError::new(ErrorCode::NoSession, text)
 }
 
@@ -307,7 +351,10 @@ fn lock_is_over() -> CommandError {
 fn draw_id() -> Result<LockId, CommandError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|why| {
-        CommandError::new(ErrorCode::Err, format!("LS.LOCK: no random number: {why}"))
+        CommandError::new(
+            ErrorCode::Err,
+            format!("LS.LOCK: the system has no random numbers: {why}"),
+        )
     })?;
     Ok(LockId::new(u128::from_be_bytes(bits)))
 }
@@ -315,7 +362,10 @@ fn draw_id() -> Result<LockId, CommandError> {
 /// A number for a session. It is a secret, so all its 64 bits are random.
 fn draw() -> Result<u64, CommandError> {
     let drawn = getrandom::u64().map_err(|why| {
-        CommandError::new(ErrorCode::Err, format!("LS.OPEN: no random number: {why}"))
+        CommandError::new(
+            ErrorCode::Err,
+            format!("LS.OPEN: the system has no random numbers: {why}"),
+        )
     })?;
     Ok(drawn.max(1))
 }

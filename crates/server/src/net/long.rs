@@ -78,7 +78,7 @@ impl Connection {
             Command::History { record, count } => {
                 let service = &self.shared.service;
                 let history = service.history(&record, count);
-                reply::history(&history, &|session| service.public(session), clock::now())
+                reply::history(&history, &|session| service.who(session), clock::now())
             }
             Command::Waits => self.waits(turn).await,
             Command::Locks { cursor, count, pattern } => {
@@ -100,7 +100,7 @@ impl Connection {
     /// A record as replies have it.
     fn shown(&self, view: &RecordView) -> Value {
         let service = &self.shared.service;
-        reply::record(view, &|session| service.public(session), clock::now())
+        reply::record(view, &|session| service.who(session), clock::now())
     }
 
     async fn shown_all(&self, views: &[RecordView], turn: &mut Turn<'_>) -> Vec<Value> {
@@ -166,7 +166,7 @@ impl Connection {
         turn.give_way().await;
         let mut deadlocks = service.circles();
         deadlocks.retain(|it| may(it.record.datatype()));
-        let public = |session| service.public(session);
+        let public = |session| service.who(session);
         let value = reply::waits(records, &owners, &deadlocks, &public, clock::now());
         self.with_recovery(value)
     }

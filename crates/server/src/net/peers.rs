@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use lockspan_protocol::Annotation;
 use lockspan_wire::Protocol;
 
 use super::outbox::Outbox;
@@ -54,6 +55,14 @@ impl Peer {
         let user = self.about(|about| about.user.clone());
         let user = if user.is_empty() { user } else { format!(", user {user}") };
         format!("connection {id} from {from}{user}")
+    }
+
+    /// What a session is called that its client has not named: `NAME@ADDRESS`, with the name that
+    /// the client gave the connection, or that of its library.
+    pub(super) fn label(&self) -> Option<Annotation> {
+        let About { name, library, .. } = crate::lock(&self.about).clone();
+        let name = [name, library].into_iter().find(|it| !it.is_empty());
+        Annotation::fitted(&format!("{}@{}", name.as_deref().unwrap_or("client"), self.from))
     }
 
     pub(crate) fn about<R>(&self, look: impl FnOnce(&mut About) -> R) -> R {

@@ -72,7 +72,7 @@ pub(crate) fn bind(
         Err(fs::TryLockError::Error(why)) => return Err(failed(why)),
     }
     if look(path, failed)? == Found::Left {
-        tracing::info!("{} was left by a server that is gone; replaced", path.display());
+        tracing::info!("{} was left by a server that no longer runs; replaced", path.display());
     }
     let listener = bind_hidden(path, dir, rights).map_err(failed)?;
     Ok((listener, SocketFile { path: path.to_owned(), _lock: lock }))
@@ -288,9 +288,9 @@ mod tests {
         assert!(matches!(why, StartError::SocketInUse { holder: None, .. }), "{why}");
         let long = dir.path().join("l".repeat(108));
         let why = bind(&long, SocketRights::default()).expect_err("it is too long").to_string();
-        assert!(why.contains("and 107 is the most"), "{why}");
+        assert!(why.contains("and the maximum is 107"), "{why}");
         let why = bind(&dir.path().join("none/s"), SocketRights::default()).expect_err("no place");
-        assert!(why.to_string().contains("there is no directory"), "{why}");
+        assert!(why.to_string().contains("does not exist. Create it"), "{why}");
         assert_eq!(names(dir.path()), ["file", "taken"]);
     }
 

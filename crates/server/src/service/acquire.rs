@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use lockspan_protocol::server::table::ClaimView;
-use lockspan_protocol::{Mode, Owner, Record, Refusal, Seq, Tick, ToServer};
+use lockspan_protocol::{Annotation, Mode, Owner, Record, Refusal, Seq, Tick, ToServer};
 use lockspan_wire::{CommandError, ErrorCode, Value, Wait, reply};
 
 use super::lock::LockTag;
@@ -41,6 +41,8 @@ pub(crate) struct Wish {
     pub(crate) seq: Option<Seq>,
     pub(crate) upgrade: bool,
     pub(crate) owners: Vec<Owner>,
+    /// What it is for, shown to people.
+    pub(crate) note: Option<Annotation>,
 }
 
 impl Service {
@@ -75,7 +77,8 @@ impl Service {
             let (holding, _) = shard.table.look_own(seat.id, &record);
             let held = holding.filter(|claim| claim.seq == seq);
             let Some((held, token)) = held.and_then(|it| it.token.map(|token| (it, token))) else {
-                let text = format!("the session does not hold {} as {seq}", show(&record));
+                let text =
+                    format!("the session does not hold {} with seq {}", show(&record), seq.0);
                 return Err(CommandError::new(ErrorCode::NotHeld, text));
             };
             if held.mode == mode {
@@ -85,7 +88,7 @@ impl Service {
             }
             if mode == Mode::Write {
                 let (seq, upgrade, owners) = (None, true, seat.owners(&record, seq));
-                let wish = Wish { record, mode, wait, seq, upgrade, owners };
+                let wish = Wish { record, mode, wait, seq, upgrade, owners, note: held.note };
                 return self.ask(shard, seat, (|| next_slot(outbox), None), wish, now, work);
             }
             let keep = seat.next_seq();
@@ -110,8 +113,10 @@ impl Service {
         self.with_shard(shard, work, |shard, now, work| {
             let seq = seat.present(&record, seq);
             if let Some(keep) = keep.filter(|&keep| keep <= seq) {
-                let text =
-                    format!("LS.RELEASE: KEEP {} is not above {}; nothing was done", keep.0, seq.0);
+                let text = format!(
+                    "LS.RELEASE: KEEP {} must be above seq {}; nothing was done",
+                    keep.0, seq.0
+                );
                 return Err(CommandError::new(ErrorCode::Err, text));
             }
             seat.saw(keep.unwrap_or(seq));
@@ -225,7 +230,7 @@ impl Service {
         now: Tick,
         work: &mut Work,
     ) -> Result<(), CommandError> {
-        let Wish { record, mode, wait, seq, upgrade, owners } = wish;
+        let Wish { record, mode, wait, seq, upgrade, owners, note } = wish;
         let Some(epoch) = self.epoch_of(&record) else {
             let text = format!("{} is not served now; try again", show(&record));
             return Err(CommandError::new(ErrorCode::Loading, text));
@@ -239,7 +244,7 @@ impl Service {
             None => seat.next_seq(),
         };
         if seat.asked(&record, seq) >= SAME_MAX {
-            let text = format!("{SAME_MAX} commands wait for {seq} already");
+            let text = format!("{SAME_MAX} commands already wait for seq {}", seq.0);
             return Err(CommandError::new(ErrorCode::Limit, text));
         }
         let slot = slot()?;
@@ -254,6 +259,10 @@ impl Service {
             Ok(()) => {
                 supersede(shard, seat, &record, work);
                 seat.goes_on_asking(&record, seq, &own);
+                if let Some(note) = note {
+                    let message = ToServer::Note { record: record.clone(), seq, note };
+                    self.say(shard, seat, message, now, work)?;
+                }
             }
             // Others that wait for the same number are still in line.
             Err(why) => {
@@ -333,8 +342,8 @@ fn check_new(
 ) -> Result<(), CommandError> {
     if shard.table.awaits(seat.id, record.group()) {
         // A hold that is re-asserted after a new acquire would be dropped, as a node's is.
-        let text = "the server has been restarted, and the session has to re-assert what it holds \
-                    before it acquires: LS.REASSERT, then LS.REASSERTED";
+        let text = "the server was restarted, and the session must re-assert its locks before it \
+                    acquires: LS.REASSERT, then LS.REASSERTED";
         return Err(CommandError::new(ErrorCode::Loading, text));
     }
     let (holding, waiting) = shard.table.look_own(seat.id, record);
@@ -362,7 +371,7 @@ pub(crate) fn check_waits(outbox: &Outbox) -> Result<(), CommandError> {
         return Ok(());
     }
     let text = format!(
-        "{WAITS_MAX} commands of this connection wait for their replies already; use another one"
+        "{WAITS_MAX} commands of this connection already wait for a reply; use another connection"
     );
     Err(CommandError::new(ErrorCode::Limit, text))
 }

@@ -13,6 +13,7 @@ use lockspan_protocol::{
 use lockspan_wire::{ErrorCode, Event, Value};
 
 use super::epochs::Epochs;
+use super::labels::Departed;
 use super::of_users::OfUsers;
 use super::public::ByPublicId;
 use super::recovery::Recovers;
@@ -41,6 +42,8 @@ pub(super) struct Desk {
     pub(super) recovers: Option<Recovers>,
     /// What clients have shown of later epochs.
     pub(super) epochs: Epochs,
+    /// What ended sessions called themselves.
+    pub(super) departed: Departed,
 }
 
 impl Desk {
@@ -58,6 +61,7 @@ impl Desk {
             phantom: None,
             recovers: None,
             epochs: Epochs::default(),
+            departed: Departed::default(),
         }
     }
 }
@@ -177,7 +181,7 @@ impl Service {
 
     /// Every session hears that the server stops, and every command that waits.
     pub(crate) fn announce_stop(&self, work: &mut Work) {
-        let value = Value::error(ErrorCode::Loading, "the server stops; connect again");
+        let value = Value::error(ErrorCode::Loading, "the server is stopping; connect again");
         for seat in crate::lock(&self.desk).seats.values() {
             seat.announce_event(&Event::Stopping, work);
             seat.answer_all(&value, work);
@@ -250,6 +254,9 @@ impl Service {
                     if let Some(owner) = seat.owner() {
                         desk.of_users.one_less(owner);
                     }
+                    if let Some(label) = seat.label() {
+                        desk.departed.add(session, label);
+                    }
                     self.adopted(desk, session);
                     seat.end(work);
                 }
@@ -313,7 +320,7 @@ impl Service {
                     self.ready.store(true, Ordering::Release);
                 }
                 tracing::debug!(
-                    "{} of {groups} has begun; {listed_count} sessions may re-assert",
+                    "{} of {groups} has started; {listed_count} sessions may re-assert",
                     term.epoch
                 );
                 self.began.notify_one();

@@ -63,14 +63,18 @@ pub(super) enum Unbelieved {
 impl fmt::Display for Unbelieved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Over => f.write_str("that one is over"),
+            Self::Over => f.write_str("it is older than the current one"),
             Self::TooFar { most } => {
-                write!(f, "up to {most} is believed of a client")
+                write!(f, "a client may report at most epoch {most}")
             }
             Self::TooSoon { wait } => {
-                write!(f, "one client was believed lately, and the next one is in {wait:.0?}")
+                write!(
+                    f,
+                    "another client's report was accepted a short time ago; the next is possible \
+                     in {wait:.0?}"
+                )
             }
-            Self::Last => f.write_str("the last epochs are left to the starts of the server"),
+            Self::Last => f.write_str("the last epochs are reserved for starts of the server"),
         }
     }
 }
@@ -117,7 +121,9 @@ impl Service {
         work: &mut Work,
     ) {
         let Some(by) = by else {
-            tracing::info!("the tokens of {above} of {groups} are used up: the next one begins");
+            tracing::info!(
+                "the tokens of {above} of {groups} are used up: starting the next epoch"
+            );
             self.take_again(desk, now, groups, above, work);
             return;
         };
@@ -127,9 +133,9 @@ impl Service {
         match desk.epochs.check(now, present, above, self.has_users) {
             Ok(()) => {
                 tracing::warn!(
-                    "session {} has shown {above}, and {present} is the present one: the data \
-                     directory is an old copy. All records are taken again above it, and clients \
-                     re-assert what they hold",
+                    "session {} reports {above}, but the current one is {present}: the data \
+                     directory is an old copy. Continuing above the reported epoch; clients \
+                     re-assert their locks",
                     self.public(by)
                 );
                 desk.epochs.believed_at = Some(now);
@@ -137,13 +143,13 @@ impl Service {
                 self.take_again(desk, now, GroupSet::ALL, above, work);
             }
             Err(Unbelieved::Over) => {
-                tracing::debug!("a client has shown {above}, and {present} is the present one");
+                tracing::debug!("a client reports {above}, but the current one is {present}");
             }
             Err(why) => {
                 if let Some(times) = desk.epochs.refused.may_log(Instant::now()) {
                     tracing::warn!(
-                        "session {} has shown {above}, and {present} is the present one: not \
-                         believed, for {why}. If the data directory is an old copy, see \
+                        "session {} reports {above}, but the current one is {present}: ignored \
+                         ({why}). If the data directory is an old copy, see \
                          docs/operating.md{times}",
                         self.public(by)
                     );
@@ -184,7 +190,7 @@ impl Service {
         });
         let listed: Vec<_> = open.chain(desk.phantom()).collect();
         if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {
-            tracing::error!("{groups} can't be served any more: {why}");
+            tracing::error!("{groups} can no longer be served: {why}");
         }
     }
 }

@@ -43,7 +43,7 @@ use std::time::Duration;
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest as _};
 use lockspan_protocol::{
-    Claim, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick, ToServer, Token,
+    Annotation, Claim, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick, ToServer, Token,
 };
 use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Value, Wait, reply};
 
@@ -61,6 +61,8 @@ pub(crate) struct LockWish {
     pub(crate) mode: Mode,
     pub(crate) wait: Wait,
     pub(crate) tag: LockTag,
+    /// What it is for, shown to people.
+    pub(crate) note: Option<Annotation>,
 }
 
 /// Which lock a command is for.
@@ -138,12 +140,13 @@ impl Service {
         let join = |seat: &Arc<Seat>| seat.await_lock(LockAsk { wish, slot: outbox.open_slot() });
         self.open(session, ttl, Handoff::Direct, owner, join, work).map_err(|why| match why {
             SessionRefusal::Unknown => {
-                let text = "the lock with this ID is over: it was unlocked, or its lease ended \
-                            before it was renewed or asked for again; draw a new ID for each lock";
+                let text = "the lock with this ID has ended: it was unlocked, or its lease expired \
+                            before it was renewed; use a new random ID for each lock";
                 CommandError::new(ErrorCode::Stale, text)
             }
             SessionRefusal::Differs => {
-                let text = "this ID is used for a lock with another LEASE; repeat the same command";
+                let text = "this ID is used for a lock with another LEASE; repeat the command with \
+                            the same LEASE, or use a new ID";
                 CommandError::new(ErrorCode::Refused, text)
             }
             why => CommandError::from(&why),
@@ -176,7 +179,7 @@ impl Service {
         wish: LockWish,
         work: &mut Work,
     ) -> Result<(), CommandError> {
-        let LockWish { record, mode, wait, tag } = wish;
+        let LockWish { record, mode, wait, tag, note } = wish;
         check_mode(seat.one_lock(mode), &record)?;
         // Who asks for the lock has not heard that it was granted, so it is not inside.
         let claim = Claim::Waiting { ticket: None, upgrade: false, owners: Vec::new() };
@@ -188,7 +191,7 @@ impl Service {
                 return Ok(());
             }
             let (seq, upgrade, owners) = (Some(seat.lock_seq()), false, Vec::new());
-            let wish = Wish { record, mode, wait, seq, upgrade, owners };
+            let wish = Wish { record, mode, wait, seq, upgrade, owners, note };
             self.ask(shard, seat, (|| Ok(slot.clone()), Some(tag)), wish, now, work)
         })
     }
@@ -244,8 +247,8 @@ impl Service {
         if self.public_key.is_sealed(id, record, grant) {
             return Ok(());
         }
-        let text = "no server with this data has given this handle for this record: take it as it \
-                    is from the reply to LS.LOCK";
+        let text = "wrong handle for this record: pass the handle exactly as in the reply to \
+                    LS.LOCK";
         Err(CommandError::new(ErrorCode::NotHeld, text))
     }
 
@@ -266,7 +269,7 @@ impl Service {
             self.with_shard(shard, work, |shard, _, _| shard.table.look_own(seat.id, record));
         let is_it = held.is_some_and(|claim| claim.token == Some(token) && claim.mode == mode);
         if !is_it {
-            let text = format!("the lock on {} is not held any more", show(record));
+            let text = format!("the lock on {} is no longer held", show(record));
             return Err(CommandError::new(ErrorCode::NotHeld, text));
         }
         self.keep_lock(seat.id, work)
@@ -276,8 +279,8 @@ impl Service {
     fn keep_lock(&self, session: SessionId, work: &mut Work) -> Result<Duration, CommandError> {
         let seen = self.with_desk(work, |desk, _| desk.registry.open_session(session));
         if seen.is_some_and(|seen| seen.last) {
-            let text = "an operator has ended this lock, and its lease is not extended any more: \
-                        do not use the record any longer, and take a new lock";
+            let text = "an operator has ended this lock, and its lease is no longer extended: stop \
+                        using the record, and take a new lock";
             return Err(CommandError::new(ErrorCode::NotHeld, text));
         }
         self.keep(session, work)
@@ -389,7 +392,7 @@ fn check_mode(lock: OneLock, record: &Record) -> Result<(), CommandError> {
         return Ok(());
     }
     let text = format!(
-        "this ID is used for a lock on {} in the other mode; draw a new one for each lock",
+        "this ID is used for a lock on {} in the other mode; use a new random ID for each lock",
         show(record)
     );
     Err(CommandError::new(ErrorCode::Already, text))

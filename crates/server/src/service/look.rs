@@ -154,7 +154,7 @@ impl Service {
             look.after = Some((public, id));
             let Some(seat) = desk.seats.get(&id) else { continue };
             if of.is_none() || seat.owner() == of {
-                look.views.extend(session_view(&desk, seat, now).map(|view| (id, view)));
+                look.views.extend(self.session_view(&desk, seat, now).map(|view| (id, view)));
             }
             if look.views.len() >= look.count {
                 break;
@@ -169,25 +169,25 @@ impl Service {
         crate::lock(&self.desk).seats.len()
     }
 
+    fn session_view(&self, desk: &Desk, seat: &Seat, now: Tick) -> Option<SessionView> {
+        let open = desk.registry.open_session(seat.id)?;
+        Some(SessionView {
+            session: self.who_at(desk, seat.id),
+            lease: open.ttl,
+            left: Some(open.until.since(now)),
+            handoff: open.handoff,
+            connections: seat.listeners(),
+            records: 0,
+            recovers: open.recovers,
+            ends: open.last,
+            user: seat.owner().cloned(),
+        })
+    }
+
     /// What is served.
     pub(crate) fn terms(&self) -> Vec<Term> {
         crate::lock(&self.desk).registry.terms().to_vec()
     }
-}
-
-fn session_view(desk: &Desk, seat: &Seat, now: Tick) -> Option<SessionView> {
-    let open = desk.registry.open_session(seat.id)?;
-    Some(SessionView {
-        session: seat.public,
-        lease: open.ttl,
-        left: Some(open.until.since(now)),
-        handoff: open.handoff,
-        connections: seat.listeners(),
-        records: 0,
-        recovers: open.recovers,
-        ends: open.last,
-        user: seat.owner().cloned(),
-    })
 }
 
 /// A table, and a place in it.

@@ -55,6 +55,7 @@
 mod acquire;
 mod desk;
 mod epochs;
+mod labels;
 mod lock;
 mod look;
 mod of_users;
@@ -244,7 +245,7 @@ impl Service {
                 seat.saw(*seq);
                 record.group()
             }
-            ToServer::Report { record, .. } => record.group(),
+            ToServer::Report { record, .. } | ToServer::Note { record, .. } => record.group(),
             ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
                 match groups.iter().next() {
                     Some(group) => group,
@@ -371,6 +372,10 @@ impl Service {
         for shard in &self.shards {
             let shard = crate::lock(shard);
             stats.add(&shard.counts);
+            for tally in shard.table.watch().tallies() {
+                stats.revokes += tally.revokes;
+                stats.revoke_repeats += tally.revoke_repeats;
+            }
             stats.records += shard.table.records() as u64;
             stats.claims += shard.table.claims() as u64;
             stats.recovering |= shard.table.is_recovering();

@@ -1,12 +1,21 @@
 //! What an operator may do to sessions and records. Neither breaks a promise: a client that was
 //! granted something has it until it gives it back or its lease is over.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockspan_protocol::{Handoff, Mode, Record, Seq, SessionId, SessionRefusal, ToServer};
+use lockspan_protocol::{
+    Annotation, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, ToServer,
+};
 use tokio::time::Instant;
 
 use super::{Service, Work};
+use crate::audit::AUDIT;
+use crate::net::Shared;
+use crate::readable::readable;
+
+/// How long a record is asked for, unless the operator says otherwise.
+const ASKED_FOR: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether a record was given back.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -38,6 +47,9 @@ impl Service {
         let opened = self.open(id, ttl, Handoff::Direct, None, |_| (), &mut work);
         self.done(&mut work);
         let Ok(seat) = opened else { return false };
+        if let Some(label) = Annotation::fitted("take-back by an operator") {
+            seat.set_label(label);
+        }
         let mut asked = false;
         let mut got = false;
         while !got && Instant::now() < deadline && !self.is_halted() {
@@ -67,6 +79,45 @@ impl Service {
         let _ = self.close(id, &mut work);
         self.done(&mut work);
         got
+    }
+
+    /// Begins to take a record back, for an operator who may do so. It goes on by itself, and its
+    /// end is in the log. How long the holders are asked, or why nothing was done.
+    pub(crate) fn begin_taking_back(
+        shared: &Arc<Shared>,
+        user: &str,
+        record: Record,
+        wait: Option<Duration>,
+    ) -> Result<Duration, String> {
+        let service = &shared.service;
+        let Some(view) = service.look(&record, 1) else {
+            return Err("no session holds this record".to_owned());
+        };
+        if view.waiters.len() + view.more_waiters > 0 {
+            return Err(
+                "other sessions already wait for this record, so its holder has been asked to \
+                 release it. If it does not, end its session"
+                    .to_owned(),
+            );
+        }
+        let drawn =
+            getrandom::u64().map_err(|why| format!("the system has no random numbers: {why}"))?;
+        let most = wait.unwrap_or(ASKED_FOR).min(service.limits.ttl_max);
+        let name = readable(record.as_bytes());
+        tracing::warn!(
+            target: AUDIT,
+            user = %user,
+            record = %name,
+            "audit: record taken back by operator; its holder is asked to release it within \
+             {most:?}"
+        );
+        let shared = Arc::clone(shared);
+        tokio::spawn(async move {
+            let got = shared.service.take_back(SessionId(drawn), record, most).await;
+            let end = if got { "was released" } else { "was not released in time" };
+            tracing::info!(target: AUDIT, record = %name, "audit: the record {end}");
+        });
+        Ok(most)
     }
 
     fn done(&self, work: &mut Work) {

@@ -56,8 +56,9 @@ impl Service {
             self.with_shard(shard, work, |shard, _, work| {
                 let waiting = shard.table.look_own(seat.id, &record).1;
                 let ticket = waiting.filter(|claim| claim.seq == seq).and_then(|it| it.ticket);
-                if let Some(ticket) = ticket {
-                    let message = ToNode::Queued { record, seq, ticket };
+                let ahead = shard.table.ahead_of(seat.id, &record, seq);
+                if let Some((ticket, ahead)) = ticket.zip(ahead) {
+                    let message = ToNode::Queued { record, seq, ticket, ahead };
                     shard.counts.sent(&message);
                     seat.deliver(message, work);
                 }

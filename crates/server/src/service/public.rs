@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use blake2::Blake2sMac256;
-use blake2::digest::Mac as _;
+use blake2::digest::{KeyInit as _, Mac as _};
 use lockspan_protocol::{Mode, Record, SessionId, Token};
 use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockId, PublicId};
 
@@ -113,11 +113,11 @@ impl Service {
         match (found.next(), found.next()) {
             (Some(session), None) => Ok(session),
             (None, _) => {
-                let text = format!("there is no session {id}: it was closed or its lease ended");
+                let text = format!("there is no session {id}: it was closed, or its lease expired");
                 Err(CommandError::new(ErrorCode::NoSession, text))
             }
             (Some(_), Some(_)) => {
-                let text = format!("two sessions have the public id {id}: nothing was done");
+                let text = format!("two sessions have the public id {id}; nothing was done");
                 Err(CommandError::new(ErrorCode::Refused, text))
             }
         }

@@ -2,8 +2,7 @@
 //! and how long at most. The log has a line at its beginning and one at its end.
 
 use lockspan_protocol::{Record, SessionId, Tick};
-use lockspan_wire::PublicId;
-use lockspan_wire::reply::Recovery;
+use lockspan_wire::reply::{Recovery, Who};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -40,7 +39,7 @@ impl Service {
         let left = desk.registry.unrecovered();
         self.recovers.store(left > 0, Ordering::Release);
         match desk.recovers.take() {
-            Some(over) if left == 0 => self.log_end(now, &over),
+            Some(over) if left == 0 => self.log_end(desk, now, &over),
             Some(under_way) => desk.recovers = Some(under_way),
             None if left == 0 => {}
             None => {
@@ -50,8 +49,8 @@ impl Service {
                 desk.recovers = Some(Recovers { since: now, listed, missing });
                 if let Some(told) = self.recovery_of(desk, now) {
                     tracing::info!(
-                        "recovering: waiting for {} to tell what they held, at most {:.1?}; until \
-                         then nothing is granted that they may hold",
+                        "recovering: waiting for {} to re-assert their locks, at most {:.1?}; \
+                         until then nothing is granted that they may hold",
                         whom(&told),
                         told.left
                     );
@@ -60,16 +59,16 @@ impl Service {
         }
     }
 
-    fn log_end(&self, now: Tick, over: &Recovers) {
+    fn log_end(&self, desk: &Desk, now: Tick, over: &Recovers) {
         let took = now.since(over.since);
-        let missing: Vec<_> = over.missing.iter().map(|id| self.public(*id)).collect();
+        let missing: Vec<_> = over.missing.iter().map(|id| self.who_at(desk, *id)).collect();
         let (back, listed) = (over.listed - over.missing.len(), over.listed);
         if missing.is_empty() {
             tracing::info!("recovered after {took:.1?}: {back} of {listed} sessions came back");
         } else {
             tracing::warn!(
                 "recovered after {took:.1?}: {back} of {listed} sessions came back; the leases of \
-                 these are over, and what they held is free: {}",
+                 the others expired, and their locks are free: {}",
                 named(&missing, missing.len())
             );
         }
@@ -89,7 +88,7 @@ impl Service {
         let unknown = desk.phantom_recovers();
         let sessions = desk.registry.unrecovered() - usize::from(unknown);
         let named = desk.registry.recovering_sessions().filter(|&id| !desk.is_phantom(id));
-        let some = named.take(NAMED).map(|id| self.public(id)).collect();
+        let some = named.take(NAMED).map(|id| self.who_at(desk, id)).collect();
         Some(Recovery { sessions, some, unknown, left })
     }
 
@@ -109,14 +108,14 @@ fn whom(recovery: &Recovery) -> String {
     };
     match (recovery.unknown, recovery.sessions) {
         (false, _) => sessions,
-        (true, 0) => "sessions of an earlier run, of which nothing is known,".to_owned(),
-        (true, _) => format!("{sessions} and others, of which nothing is known,"),
+        (true, 0) => "unknown sessions of an earlier run".to_owned(),
+        (true, _) => format!("{sessions} and unknown others"),
     }
 }
 
-/// Some of so many ids.
-fn named(some: &[PublicId], all: usize) -> String {
-    let mut text: Vec<_> = some.iter().take(NAMED).map(PublicId::to_string).collect();
+/// Some of so many sessions.
+fn named(some: &[Who], all: usize) -> String {
+    let mut text: Vec<_> = some.iter().take(NAMED).map(Who::to_string).collect();
     if all > text.len() {
         text.push(format!("{} more", all - text.len()));
     }

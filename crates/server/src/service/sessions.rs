@@ -117,10 +117,10 @@ impl Service {
                 return Ok(seat.map_or(Duration::ZERO, |seat| seat.ttl));
             }
             let text = if said.is_empty() {
-                "the lease is not extended any more; open a new session"
+                "the lease is no longer extended; open a new session"
             } else {
-                "the server has been restarted, and the lease is extended when the session has \
-                 re-asserted what it holds: LS.REASSERT, then LS.REASSERTED"
+                "the server was restarted, and the lease is extended after the session has \
+                 re-asserted its locks: LS.REASSERT, then LS.REASSERTED"
             };
             // It says `Serving`: which groups wait for re-assertions.
             desk.out.extend(said);
@@ -144,7 +144,7 @@ impl Service {
         if let Some((epoch, seq, group)) = told
             && !seat.told(epoch, seq, group, self.told_max())
         {
-            let text = "LS.REASSERT: more was told than a session may have";
+            let text = "LS.REASSERT: more records than a session may hold";
             return Err(CommandError::new(ErrorCode::Limit, text));
         }
         Ok(())
@@ -180,8 +180,8 @@ impl Service {
         let known = seat.told_of(epoch, groups);
         if terms.len() > 1 && known != (count, sum) {
             let text = format!(
-                "LS.REASSERTED: {count} seqs with the sum {sum} are not what LS.REASSERT has told \
-                 of, which is {} with the sum {}; say the missing ones again",
+                "LS.REASSERTED: {count} seqs with the sum {sum} do not match LS.REASSERT, which \
+                 reported {} with the sum {}; re-assert the missing ones",
                 known.0, known.1
             );
             return Err(CommandError::new(ErrorCode::Stale, text));

@@ -154,7 +154,6 @@ impl Counts {
         match message {
             ToNode::Granted { .. } => self.grants += 1,
             ToNode::Queued { .. } => self.queued += 1,
-            ToNode::Revoke { .. } => self.revokes += 1,
             ToNode::Retry { .. } => self.retries += 1,
             ToNode::Refused { .. } => self.refusals += 1,
             _ => {}

@@ -274,7 +274,7 @@ fn service_f61_sessions_are_looked_at_some_at_a_time() {
     assert!(looked >= 1000 / 500 + 1000 / 16 - 1 && seen.len() == 1000, "{looked} steps");
     let (_, seen) = steps(None, 10_000);
     assert_eq!(seen.len(), 2600);
-    assert!(seen.is_sorted_by_key(|view| view.session), "in the order of their ids");
+    assert!(seen.is_sorted_by_key(|view| view.session.id), "in the order of their ids");
 }
 
 /// Waits that end at the same moment are ended some at a time.

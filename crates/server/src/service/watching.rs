@@ -6,7 +6,7 @@ use lockspan_protocol::server::registry::SessionView;
 use lockspan_protocol::server::table::{ClaimView, RecordView, TableInput};
 use lockspan_protocol::server::watch::{Datatypes, Happening, Tally};
 use lockspan_protocol::server::{OwnersView, Victim};
-use lockspan_protocol::{Record, SessionId};
+use lockspan_protocol::{Annotation, Record, SessionId};
 use lockspan_wire::PublicId;
 use lockspan_wire::reply::Deadlock;
 
@@ -32,6 +32,8 @@ pub(crate) struct SessionSeen {
     pub(crate) view: SessionView,
     /// Its public id.
     pub(crate) id: PublicId,
+    /// What it calls itself, if it does.
+    pub(crate) label: Option<Annotation>,
     /// The numbers of the connections that hear of its events.
     pub(crate) connections: Vec<u64>,
     /// Whose it is, where there are users.
@@ -201,5 +203,6 @@ impl Service {
 fn seen(desk: &Desk, seat: &Seat) -> Option<SessionSeen> {
     let view = desk.registry.open_session(seat.id)?;
     let (connections, user) = (seat.listening(), seat.owner().cloned());
-    Some(SessionSeen { view, id: seat.public, connections, user, claims: 0 })
+    let (id, label) = (seat.public, seat.label());
+    Some(SessionSeen { view, id, label, connections, user, claims: 0 })
 }

@@ -88,7 +88,7 @@ impl Dir {
             Ok(bytes) => Ok(Some(bytes)),
             Err(why) if why.kind() == io::ErrorKind::NotFound => {
                 if self.has_mark || there(&self.path.join(LATER))? {
-                    let why = "it is gone, and the directory was used before".to_owned();
+                    let why = "it is missing, but the directory was used before".to_owned();
                     return Err(StartError::Damaged { path, why });
                 }
                 Ok(None)
@@ -338,6 +338,6 @@ mod tests {
         let why = Dir::take(dir.path()).expect_err("it is in use");
         let StartError::DataInUse { holder: Some(holder), .. } = &why else { panic!("{why}") };
         assert_eq!(holder.pid(), std::process::id());
-        assert!(why.to_string().contains("give this one a directory of its own"), "{why}");
+        assert!(why.to_string().contains("choose another directory for this server"), "{why}");
     }
 }

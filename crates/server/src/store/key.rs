@@ -19,7 +19,7 @@ pub(crate) fn read_or_write(dir: &Path, new: [u8; 32]) -> [u8; 32] {
     match read(&path) {
         Ok(key) => return key,
         Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-        Err(why) => tracing::warn!("{}: {why}: made anew", path.display()),
+        Err(why) => tracing::warn!("{}: {why}; creating a new one", path.display()),
     }
     if let Err(why) = write(dir, &path, &new) {
         tracing::warn!(

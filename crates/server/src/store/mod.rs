@@ -73,8 +73,8 @@ impl Saved {
         self.epoch = Epoch::new(lost.epoch).map_or(self.epoch, |lost| self.epoch.max(lost));
         if lost.held {
             tracing::warn!(
-                "the data of the last run were deleted under it: nothing is granted for {:?}, \
-                 until every lease of then is over",
+                "the data of the last run were deleted while it ran: nothing is granted for {:?}, \
+                 until every lease of that run has expired",
                 ttl + lockspan_protocol::margin(ttl)
             );
             self.sessions.extend(Self::nothing(false, ttl, phantom).sessions);
@@ -272,7 +272,7 @@ fn saved(
     let found = past::read(bytes, boot, owners)
         .map_err(|why| StartError::Damaged { path: path.clone(), why })?;
     if let Some(why) = found.repaired {
-        tracing::warn!("{}: {why}; the other one is whole, and nothing is lost", path.display());
+        tracing::warn!("{}: {why}; the other copy is intact, and nothing is lost", path.display());
     }
     let epoch = found.epoch;
     Ok(match found.past {
@@ -280,8 +280,8 @@ fn saved(
         Past::Unknown(why) => {
             let longest = found.longest;
             tracing::warn!(
-                "{}: {why}; it is not known which leases were given, so nothing is granted for \
-                 {:?}, until every one of them is over",
+                "{}: {why}; it is not known which leases were granted, so nothing is granted for \
+                 {:?}, until all of them have expired",
                 path.display(),
                 longest + lockspan_protocol::margin(longest)
             );

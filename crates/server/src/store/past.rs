@@ -84,7 +84,7 @@ pub(super) fn read(bytes: &[u8], boot: Option<&str>, owners: &Owners) -> Result<
     for line in copies.into_iter().flat_map(|copy| copy.lines) {
         lines.insert(line.seq, line);
     }
-    let epoch = lines.values().map(|line| line.epoch).max().ok_or("no line of it is whole")?;
+    let epoch = lines.values().map(|line| line.epoch).max().ok_or("it has no intact line")?;
     let is_complete = lines.len() as u64 == last && lines.keys().next() == Some(&1);
     let ended = lines.values().next_back().is_some_and(|line| line.change == Change::End);
     let why = if !is_complete {
@@ -130,7 +130,7 @@ fn find_head(bytes: &[u8]) -> Result<Head, String> {
     if first_line(0).is_some_and(Head::is_foreign) {
         return Err("it was written by another version of the server".to_owned());
     }
-    Err("it is damaged, or was not written by a lock server".to_owned())
+    Err("it is damaged, or was not written by a Lockspan server".to_owned())
 }
 
 fn replay(lines: impl Iterator<Item = Line>, owners: &Owners) -> Vec<Listed> {

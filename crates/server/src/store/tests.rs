@@ -125,7 +125,7 @@ fn service_f47_a_data_file_that_is_gone_is_no_new_directory() {
         fs::remove_file(data(dir.path())).expect("it was there");
         for _ in 0..2 {
             let why = open(dir.path(), how).expect_err("tokens would fall").to_string();
-            assert!(why.contains("lockspan.data: it is gone"), "{why}");
+            assert!(why.contains("lockspan.data: it is missing"), "{why}");
         }
         fs::write(data(dir.path()), whole).expect("written");
         assert_eq!(ids(&run(dir.path(), how, &[Store::Forget { session: SessionId(1) }]).0), [1]);
@@ -135,7 +135,7 @@ fn service_f47_a_data_file_that_is_gone_is_no_new_directory() {
     fs::write(dir.path().join("lockspan.lock"), "").expect("written");
     fs::write(dir.path().join("operator.secret"), "secret").expect("written");
     let why = open(dir.path(), NETWORK).expect_err("a server was here").to_string();
-    assert!(why.contains("lockspan.data: it is gone"), "{why}");
+    assert!(why.contains("lockspan.data: it is missing"), "{why}");
     // A start that died before it made a data file has left nothing but an empty lock file.
     fs::remove_file(dir.path().join("operator.secret")).expect("it was there");
     run(dir.path(), NETWORK, &[]);

@@ -19,7 +19,7 @@ use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use argon2::password_hash::PasswordHashString;
+use argon2::password_hash::phc::PasswordHash;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -67,11 +67,13 @@ fn read(path: &Path) -> Result<String, String> {
     let (owner, mode) = (found.uid(), FileMode::of(&found));
     if !private::is_trusted(owner) {
         let why = private::foreign(owner);
-        return Err(format!("{why}: whoever owns it decides who may log in. chown it"));
+        return Err(format!(
+            "{why}: the owner of this file decides who may log in. Change its owner with chown"
+        ));
     }
     if mode.lets_others_write() {
         return Err(format!(
-            "other users may change it ({mode}), and so decide who may log in: chmod go-w {}",
+            "other users may change it ({mode}), and so decide who may log in; run: chmod go-w {}",
             path.display()
         ));
     }
@@ -88,7 +90,7 @@ pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {
         // Of what is in the file, only a key is shown: a value may be a secret.
         let said = match (why.message(), text.get(span.clone())) {
             ("duplicate key", Some(key)) if is_key(key) => {
-                format!("{key} is there twice in one section: leave one of them")
+                format!("{key} is set twice in one section; remove one of them")
             }
             (said, _) => said.to_owned(),
         };
@@ -98,18 +100,21 @@ pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {
     for (key, value) in table.get_ref() {
         let at = key.span().start;
         if key.get_ref() != "users" {
-            let why = format!("{:?} is not known here; a user is [users.NAME]", key.get_ref());
+            let why = format!("unknown key {:?}; a user is a section [users.NAME]", key.get_ref());
             return Err(bad(at, why));
         }
         let DeValue::Table(users) = value.get_ref() else {
-            return Err(bad(at, "a user is [users.NAME] with keys".to_owned()));
+            return Err(bad(at, "a user is a section [users.NAME] with keys".to_owned()));
         };
         for (name, value) in users {
             let at = name.span().start;
             let name: &str = name.get_ref();
             check_name(name).map_err(|why| bad(at, why))?;
             let DeValue::Table(keys) = value.get_ref() else {
-                return Err(bad(at, format!("user {name:?} is [users.{name}] with keys")));
+                return Err(bad(
+                    at,
+                    format!("user {name:?} must be a section [users.{name}] with keys"),
+                ));
             };
             let user = read_user(name, keys).map_err(|(inner, why)| {
                 bad(inner.unwrap_or(at), format!("user {name:?}: {why}"))
@@ -120,7 +125,7 @@ pub(super) fn parse(text: &str) -> Result<Users, BadUsers> {
     Users::new(all).ok_or_else(|| BadUsers {
         path: None,
         line: None,
-        why: "there is no user in it; one is [users.NAME] with a password".to_owned(),
+        why: "there is no user in it; a user is a section [users.NAME] with a password".to_owned(),
     })
 }
 
@@ -135,8 +140,7 @@ fn check_name(name: &str) -> Result<(), String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.@".contains(&byte);
     if name.is_empty() || name.len() > NAME || !name.bytes().all(is_plain) {
         return Err(format!(
-            "{name:?} is no name of a user: it has from 1 to {NAME} letters, digits and any of - _ \
-             . @"
+            "{name:?} is not a valid user name: use 1 to {NAME} letters, digits and any of - _ . @"
         ));
     }
     Ok(())
@@ -144,7 +148,7 @@ fn check_name(name: &str) -> Result<(), String> {
 
 type Bad = (Option<usize>, String);
 
-fn read_user(name: &str, keys: &DeTable<'_>) -> Result<(User, PasswordHashString), Bad> {
+fn read_user(name: &str, keys: &DeTable<'_>) -> Result<(User, PasswordHash), Bad> {
     let mut rules = Rules::default();
     let mut hash = None;
     for (key, value) in keys {
@@ -168,29 +172,31 @@ fn read_user(name: &str, keys: &DeTable<'_>) -> Result<(User, PasswordHashString
     Ok((User { name: name.into(), rules }, hash))
 }
 
-fn read_hash(value: &Spanned<DeValue<'_>>) -> Result<PasswordHashString, String> {
+fn read_hash(value: &Spanned<DeValue<'_>>) -> Result<PasswordHash, String> {
     let wrong = || {
-        "password takes a hash that `lockspan passwd` has made, $argon2id$..., not the password"
+        "password must be a hash from `lockspan passwd`, $argon2id$..., not the password itself"
             .to_owned()
     };
     let DeValue::String(text) = value.get_ref() else { return Err(wrong()) };
-    let hash = PasswordHashString::new(text).map_err(|_| wrong())?;
-    let whole = hash.password_hash();
-    let is_ours = whole.algorithm == argon2::ARGON2ID_IDENT
-        && whole.hash.is_some()
-        && whole.salt.is_some()
-        && argon2::Params::try_from(&whole).is_ok();
+    let hash = PasswordHash::new(text).map_err(|_| wrong())?;
+    let is_ours = hash.algorithm == argon2::ARGON2ID_IDENT
+        && hash.hash.is_some()
+        && hash.salt.is_some()
+        && argon2::Params::try_from(&hash).is_ok();
     if !is_ours {
         return Err(wrong());
     }
     if !Cost::of(&hash).is_bearable() {
-        return Err(format!("the hash costs more than is allowed, {}", Cost::MOST));
+        return Err(format!(
+            "the hash is more expensive than allowed; the maximum is {}",
+            Cost::MOST
+        ));
     }
     Ok(hash)
 }
 
 fn patterns(value: &Spanned<DeValue<'_>>) -> Result<Vec<Pattern>, String> {
-    let list = "takes a list of datatypes, such as [\"invoice\", \"order*\"]";
+    let list = "must be a list of datatypes, such as [\"invoice\", \"order*\"]";
     let DeValue::Array(all) = value.get_ref() else { return Err(list.to_owned()) };
     let pattern = |one: &Spanned<DeValue<'_>>| match one.get_ref() {
         DeValue::String(text) => {

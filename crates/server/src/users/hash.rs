@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use argon2::password_hash::rand_core::{self, CryptoRng, RngCore};
-use argon2::password_hash::{PasswordHashString, SaltString};
+use argon2::password_hash::phc::PasswordHash;
 use argon2::{Algorithm, Argon2, Block, Params, PasswordHasher as _, Version};
 use lockspan_wire::Secret;
 use subtle::ConstantTimeEq as _;
@@ -15,6 +14,9 @@ use super::quick::Cost;
 /// The longest password.
 pub(super) const PASSWORD: usize = 1024;
 
+/// Bytes of a salt, as RFC 9106 recommends.
+pub(super) const SALT: usize = 16;
+
 /// How much of the stack a hash may use, in words of 8 bytes.
 const STACK: usize = 4096;
 
@@ -22,7 +24,7 @@ const STACK: usize = 4096;
 /// and so is that of a name that nobody has: all take the same time.
 #[derive(Debug)]
 pub(super) struct Decoys {
-    all: HashMap<Cost, PasswordHashString>,
+    all: HashMap<Cost, PasswordHash>,
     memory: Memory,
 }
 
@@ -43,7 +45,7 @@ impl Memory {
         let mut buffer = crate::lock(&self.0).pop().unwrap_or_default();
         if buffer.len() < blocks {
             if buffer.try_reserve_exact(blocks - buffer.len()).is_err() {
-                tracing::error!("there is no memory to compare a password");
+                tracing::error!("there is not enough memory to check a password");
                 return None;
             }
             buffer.resize(blocks, Block::default());
@@ -55,13 +57,13 @@ impl Memory {
 }
 
 impl Decoys {
-    pub(super) fn of<'a>(all: impl Iterator<Item = &'a PasswordHashString>) -> Self {
+    pub(super) fn of<'a>(all: impl Iterator<Item = &'a PasswordHash>) -> Self {
         let all = all.map(|hash| (Cost::of(hash), hash.clone())).collect();
         Self { all, memory: Memory::default() }
     }
 
     /// Whether this is the password of `hash`, which is `None` for a name that nobody has.
-    pub(super) fn is_right(&self, password: &Secret, hash: Option<&PasswordHashString>) -> bool {
+    pub(super) fn is_right(&self, password: &Secret, hash: Option<&PasswordHash>) -> bool {
         then_wipe_stack(|| {
             if hash.is_some_and(|hash| self.verify(password, hash)) {
                 return true;
@@ -79,7 +81,7 @@ impl Decoys {
         self.all.keys()
     }
 
-    fn verify(&self, password: &Secret, hash: &PasswordHashString) -> bool {
+    fn verify(&self, password: &Secret, hash: &PasswordHash) -> bool {
         let given = password.reveal();
         // One that is too long costs as much as others.
         let short = if given.len() <= PASSWORD { given } else { &[] };
@@ -87,15 +89,13 @@ impl Decoys {
     }
 
     /// Whether the hash is of this password; nothing if it can't be computed.
-    fn is_same(&self, password: &[u8], hash: &PasswordHashString) -> Option<bool> {
-        let hash = hash.password_hash();
-        let algorithm = Algorithm::try_from(hash.algorithm).ok()?;
+    fn is_same(&self, password: &[u8], hash: &PasswordHash) -> Option<bool> {
+        let algorithm = Algorithm::try_from(hash.algorithm.as_str()).ok()?;
         let version =
             hash.version.map_or_else(|| Ok(Version::default()), Version::try_from).ok()?;
-        let argon = Argon2::new(algorithm, version, Params::try_from(&hash).ok()?);
-        let mut salt = [0; 64];
-        let salt = hash.salt?.decode_b64(&mut salt).ok()?;
-        let expected = hash.hash?;
+        let argon = Argon2::new(algorithm, version, Params::try_from(hash).ok()?);
+        let salt = hash.salt.as_ref()?;
+        let expected = hash.hash.as_ref()?;
         let mut output = [0; 64];
         let output = output.get_mut(..expected.len())?;
         let computed = self.memory.with(argon.params().block_count(), |memory| {
@@ -128,33 +128,9 @@ pub(super) fn then_wipe_stack<T>(work: impl FnOnce() -> T) -> T {
 pub fn hash_password(password: &[u8]) -> Result<String, String> {
     if password.is_empty() || password.len() > PASSWORD {
         let said = password.len();
-        return Err(format!("a password has from 1 to {PASSWORD} bytes, and this has {said}"));
+        return Err(format!("a password must have 1 to {PASSWORD} bytes, and this one has {said}"));
     }
-    let salt = SaltString::generate(&mut System);
-    let hash = then_wipe_stack(|| Argon2::default().hash_password(password, &salt));
+    let salt: [u8; SALT] = super::drawn();
+    let hash = then_wipe_stack(|| Argon2::default().hash_password_with_salt(password, &salt));
     hash.map(|hash| hash.to_string()).map_err(|why| why.to_string())
 }
-
-/// The random numbers of the system.
-pub(super) struct System;
-
-impl RngCore for System {
-    fn next_u32(&mut self) -> u32 {
-        rand_core::impls::next_u32_via_fill(self)
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        rand_core::impls::next_u64_via_fill(self)
-    }
-
-    fn fill_bytes(&mut self, dest: &mut [u8]) {
-        getrandom::fill(dest).expect("the system has random numbers");
-    }
-
-    fn try_fill_bytes(&mut self, dest: &mut [u8]) -> Result<(), rand_core::Error> {
-        self.fill_bytes(dest);
-        Ok(())
-    }
-}
-
-impl CryptoRng for System {}

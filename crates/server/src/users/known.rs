@@ -19,7 +19,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use blake2::Blake2sMac256;
-use blake2::digest::Mac as _;
+use blake2::digest::{KeyInit as _, Mac as _};
 
 use super::place::Place;
 use crate::private;
@@ -179,7 +179,7 @@ impl KnownFile {
             Ok(bytes) => bytes,
             Err(why) if why.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(why) => {
-                tracing::warn!("can't read {}: {why}; it is made anew", path.display());
+                tracing::warn!("can't read {}: {why}; creating a new one", path.display());
                 Vec::new()
             }
         };
@@ -217,7 +217,10 @@ impl KnownFile {
             && !self.has_failed
         {
             let path = self.path.display();
-            tracing::warn!("can't write {path}: {why}; a restart will not know who was where");
+            tracing::warn!(
+                "can't write {path}: {why}; after a restart it is not known from where users have \
+                 logged in before"
+            );
         }
         self.has_failed = written.is_err();
     }

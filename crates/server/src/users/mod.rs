@@ -1,31 +1,31 @@
-//! Who may do what: users with hashed passwords, and what they may lock and see.
+//! Users with hashed passwords, and what they may lock and see.
 //!
-//! [`Users::check`] tells who somebody is, [`User::may`] what they may do.
+//! [`Users::check`] checks a password, [`User::may`] a right. `docs/security.md` in the repository
+//! describes the file of users.
 //!
-//! | module | job |
-//! |---|---|
-//! | `file` | the file of users |
-//! | `rules` | which datatypes a word means; `labels`: which of them share labels of the metrics |
-//! | `place` | where a login comes from; `socket_owner`: whose process, on this machine |
-//! | `tries` | which logins are *free*: compared and answered at once |
-//! | `queue` | how all others wait, and the bounds on guessing |
-//! | `known` | from where each user has logged in, over a restart |
-//! | `hash` | hashes of passwords; `quick`: how one is known again without a hash |
-//! | `check` | puts these together |
+//! # What is promised
 //!
-//! What holds, whoever guesses and however fast; `queue` has the exact bounds:
+//! However many passwords an attacker tries:
 //!
-//! | promise | by |
-//! |---|---|
-//! | guesses at a user keep that user out for 10 s at most, and no other user | `queue` |
-//! | ... also right after a restart | `known` |
-//! | ... from the same place, up to a number of connections; other places not at all | `place` |
-//! | guesses stay slow: four at once, then one in 8 s for each connection that waits | `queue` |
-//! | neither answers, their times nor the load tell which users exist | `tries`, `queue` |
-//! | memory is bounded, and to fill it wins nothing | `tries`, `queue` |
-//!
-//! A password is compared on a thread of its own. The right one costs a hash once; from then on
-//! `quick` knows it again, so that many nodes of one user get in at once after a restart.
+//! - Wrong guesses at a user's password delay that user for at most 10 s, also right after a
+//!   restart, and only at the same network address or local account. Other users are not delayed.
+//! - Guessing is slow: four guesses at once, then one in 8 s for each waiting connection.
+//! - Neither the answers nor their timing tell which user names exist.
+//! - The memory for failed logins is bounded.
+
+// | module | job |
+// |---|---|
+// | `file` | the file of users |
+// | `rules` | which datatypes a pattern means; `labels`: which of them share metric labels |
+// | `place` | where a login comes from; `socket_owner`: whose process, on this machine |
+// | `tries` | which logins are *free*: compared and answered at once |
+// | `queue` | how all others wait, and the exact bounds on guessing |
+// | `known` | from where each user has logged in, over a restart |
+// | `hash` | hashes of passwords; `quick`: recognizes a password without a hash |
+// | `check` | puts these together |
+//
+// A password is compared on a thread of its own. The right one costs a hash once; from then on
+// `quick` recognizes it, so that many clients of one user log in at once after a restart.
 
 mod check;
 mod file;
@@ -45,7 +45,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use argon2::password_hash::PasswordHashString;
+use argon2::password_hash::phc::PasswordHash;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
@@ -142,10 +142,10 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Wrong => "there is no such user with that password",
+            Self::Wrong => "wrong user or password",
             Self::TryAgain => {
-                "too many logins fail or wait, so this one is wrong or was not compared: check the \
-                 name and the password, and try again"
+                "too many logins fail or wait, so this one is wrong or was not checked: check the \
+                 user and the password, and try again"
             }
         })
     }
@@ -175,7 +175,7 @@ pub struct Users {
 
 struct Entry {
     user: Arc<User>,
-    hash: PasswordHashString,
+    hash: PasswordHash,
     /// Of the password, since it was shown once.
     tag: OnceLock<Tag>,
     /// Failed logins, for the log.
@@ -200,7 +200,7 @@ impl Users {
         file::parse(text)
     }
 
-    fn new(all: Vec<(User, PasswordHashString)>) -> Option<Self> {
+    fn new(all: Vec<(User, PasswordHash)>) -> Option<Self> {
         if all.is_empty() {
             return None;
         }

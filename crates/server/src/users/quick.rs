@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use argon2::password_hash::PasswordHashString;
+use argon2::password_hash::phc::PasswordHash;
 use blake2::Blake2bMac512;
-use blake2::digest::Mac as _;
+use blake2::digest::{KeyInit as _, Mac as _};
 use subtle::ConstantTimeEq as _;
 
 use super::hash::then_wipe_stack;
@@ -21,10 +21,9 @@ impl Cost {
     /// A login that costs more would take the server's memory or time from everybody.
     pub(super) const MOST: Self = Self { memory: 256 << 10, passes: 10, lanes: 4 };
 
-    pub(super) fn of(hash: &PasswordHashString) -> Self {
-        let hash = hash.password_hash();
+    pub(super) fn of(hash: &PasswordHash) -> Self {
         // What is not said there is what the algorithm has without it.
-        let params = argon2::Params::try_from(&hash).unwrap_or_default();
+        let params = argon2::Params::try_from(hash).unwrap_or_default();
         Self { memory: params.m_cost(), passes: params.t_cost(), lanes: params.p_cost() }
     }
 

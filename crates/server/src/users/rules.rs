@@ -23,10 +23,10 @@ impl Pattern {
             None => (text, false),
         };
         if name.contains(['*', ':']) {
-            return Err("is no datatype: it has no colon, and * stands at its end alone");
+            return Err("is not a datatype: a colon is not allowed, and * only at the end");
         }
         if name.is_empty() && !begins {
-            return Err("is no datatype: write * for all of them");
+            return Err("is not a datatype: use * for all of them");
         }
         let name = name.as_bytes().into();
         Ok(if begins { Self::Begins(name) } else { Self::Exactly(name) })

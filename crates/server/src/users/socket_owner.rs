@@ -73,7 +73,7 @@ impl SocketOwners {
         let mut state = crate::lock(&self.0);
         if let State::NotAsked = *state {
             *state = open().unwrap_or_else(|why| {
-                tracing::info!("can't tell the users of local connections apart: {why}");
+                tracing::info!("can't find out which users local connections belong to: {why}");
                 State::Closed
             });
         }

@@ -4,13 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use argon2::password_hash::SaltString;
 use argon2::{Argon2, PasswordHasher as _};
 use lockspan_wire::Secret;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::hash::{PASSWORD, System};
+use super::hash::{PASSWORD, SALT};
 use super::queue::HOLD;
 use super::*;
 
@@ -41,8 +40,8 @@ async fn use_up_free(users: &Arc<Users>) {
 fn cheap(password: &str) -> String {
     let params = argon2::Params::new(8, 1, 1, None).expect("allowed");
     let argon = Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params);
-    let salt = SaltString::generate(&mut System);
-    argon.hash_password(password.as_bytes(), &salt).expect("hashed").to_string()
+    let salt: [u8; SALT] = super::drawn();
+    argon.hash_password_with_salt(password.as_bytes(), &salt).expect("hashed").to_string()
 }
 
 fn some() -> Arc<Users> {
@@ -270,12 +269,15 @@ fn a_bad_file_is_told_what_and_where_without_secrets() {
     let hash = cheap("a");
     let good = format!("[users.a]\npassword = {hash:?}\n");
     for (text, why) in [
-        (String::new(), "there is no user in it; one is [users.NAME] with a password".to_owned()),
+        (
+            String::new(),
+            "there is no user in it; a user is a section [users.NAME] with a password".to_owned(),
+        ),
         ("[users.a]\nread = []".to_owned(), "1: user \"a\": the password is missing".to_owned()),
         (
             "[users.a]\npassword = \"hunter2\"".to_owned(),
-            "2: user \"a\": password takes a hash that `lockspan passwd` has made, $argon2id$..., \
-             not the password"
+            "2: user \"a\": password must be a hash from `lockspan passwd`, $argon2id$..., not the \
+             password itself"
                 .to_owned(),
         ),
         (
@@ -285,25 +287,27 @@ fn a_bad_file_is_told_what_and_where_without_secrets() {
         ),
         (
             format!("{good}read = \"*\""),
-            "3: user \"a\": read takes a list of datatypes, such as [\"invoice\", \"order*\"]"
+            "3: user \"a\": read must be a list of datatypes, such as [\"invoice\", \"order*\"]"
                 .to_owned(),
         ),
         (
             format!("{good}read = [\"a*b\"]"),
-            "3: user \"a\": read has \"a*b\", which is no datatype: it has no colon, and * stands \
-             at its end alone"
+            "3: user \"a\": read has \"a*b\", which is not a datatype: a colon is not allowed, and \
+             * only at the end"
                 .to_owned(),
         ),
         (
             format!("{good}read = [\"\"]"),
-            "3: user \"a\": read has \"\", which is no datatype: write * for all of them"
+            "3: user \"a\": read has \"\", which is not a datatype: use * for all of them"
                 .to_owned(),
         ),
-        ("[user.a]".to_owned(), "1: \"user\" is not known here; a user is [users.NAME]".to_owned()),
+        (
+            "[user.a]".to_owned(),
+            "1: unknown key \"user\"; a user is a section [users.NAME]".to_owned(),
+        ),
         (
             "[users.\"a b\"]".to_owned(),
-            "1: \"a b\" is no name of a user: it has from 1 to 64 letters, digits and any of - _ . \
-             @"
+            "1: \"a b\" is not a valid user name: use 1 to 64 letters, digits and any of - _ . @"
             .to_owned(),
         ),
     ] {
@@ -322,6 +326,16 @@ fn a_hash_is_made_with_a_salt_of_its_own() {
     assert!(one.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{one}");
     assert_ne!(one, hash_password(b"a").expect("made"));
     assert!(hash_password(b"").is_err() && hash_password(&[b'x'; PASSWORD + 1]).is_err());
+}
+
+/// Files of users outlive the version of the crate that hashed their passwords.
+#[tokio::test(start_paused = true)]
+async fn a_hash_that_an_earlier_version_made_is_still_good() {
+    let text = "[users.ann]\npassword = \"$argon2id$v=19$m=19456,t=2,p=1$cnRVz802Z2zydG2oNZon9Q$\
+                N6VXxHzQOVyse8UASmx6Xrnm3NJxQw/V8Ro2NsNftI8\"\n";
+    let users = Arc::new(Users::parse(text).expect("a good file"));
+    check(&users, "ann", "apple").await.expect("it is ann");
+    check(&users, "ann", "pear").await.expect_err("it is not");
 }
 
 /// One login of anybody would end the process.
@@ -370,8 +384,8 @@ fn a_key_that_is_there_twice_is_named() {
     let hash = hash_password(b"a").expect("hashed");
     let text = format!("[users.a]\npassword = \"{hash}\"\nread = []\nread = [\"x\"]\n");
     let why = Users::parse(&text).expect_err("twice").to_string();
-    assert_eq!(why, "4: read is there twice in one section: leave one of them");
+    assert_eq!(why, "4: read is set twice in one section; remove one of them");
     let text = format!("[users.a]\npassword = \"{hash}\"\n[users.a]\nread = []\n");
     let why = Users::parse(&text).expect_err("twice").to_string();
-    assert!(why.starts_with("3: a is there twice") && !why.contains("argon"), "{why}");
+    assert!(why.starts_with("3: a is set twice") && !why.contains("argon"), "{why}");
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use argon2::password_hash::SaltString;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
 use lockspan_server::{Address, Config, Data, Server, ServerFiles};
 use lockspan_tls::testing::Certificates;
@@ -24,8 +23,7 @@ const CROWD: usize = 8;
 pub(crate) fn users(dir: &Path) -> std::path::PathBuf {
     let params = Params::new(8, 1, 1, None).expect("allowed");
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    let salt = SaltString::from_b64("bG9ja3NwYW4").expect("a salt");
-    let hash = argon.hash_password(b"nna", &salt).expect("hashed").to_string();
+    let hash = argon.hash_password_with_salt(b"nna", b"lockspan").expect("hashed").to_string();
     let path = dir.join("users.toml");
     let user = |name: &str| {
         let rights = "write = [\"doc\"]\ninspect = [\"*\"]";

@@ -72,7 +72,7 @@ async fn what_a_client_calls_itself_is_short() {
         assert!(!matches!(reply, Value::Error { .. }), "{words:?}: {reply:?}");
         let (code, text) = client.refused(&with(&long)).await;
         assert_eq!(code, ErrorCode::Err);
-        assert!(text.contains("the name has 257 bytes; 256 are allowed"), "{words:?}: {text}");
+        assert!(text.contains("the name has 257 bytes; the maximum is 256"), "{words:?}: {text}");
     }
     // What was refused has changed nothing.
     assert_eq!(client.ask(&["CLIENT", "GETNAME"]).await, Value::bulk(longest));

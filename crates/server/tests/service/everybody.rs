@@ -105,7 +105,7 @@ async fn a_server_with_users_shows_itself_after_a_login_and_until_a_logout() {
         browser.until("document.querySelector('#login-open')?.innerText === 'Log out root'");
         browser.eval("location.hash = '#sessions'");
         browser.until("document.querySelector('main').innerText.includes('user ann')");
-        for (text, rows) in [("nobody", "No session is like that"), ("ann", "user ann")] {
+        for (text, rows) in [("nobody", "No matching session"), ("ann", "user ann")] {
             browser.eval(&format!(
                 "(() => {{ const field = document.querySelector('#match'); field.value = '{text}'; \
                  field.dispatchEvent(new Event('input')); }})()"

@@ -382,7 +382,7 @@ async fn a_lock_of_a_client_that_died_is_free_after_its_lease_and_not_before() {
     let next = two.ask(&["LS.LOCK", "a:1", "W"]).await;
     assert!(locked(&next).1 > token);
     let text = refused(two.ask(&["LS.RENEW", "a:1", &handle]).await, ErrorCode::NoSession);
-    assert!(text.contains("lease ended"), "{text}");
+    assert!(text.contains("lease expired"), "{text}");
     assert_eq!(two.ask(&["LS.UNLOCK", "a:1", &handle]).await, Value::Int(0));
     assert_eq!(server.stats().claims, 1, "the next holder has it");
     server.stop().await;
@@ -601,9 +601,17 @@ async fn what_is_no_lock_is_refused_with_words_that_help() {
         (&["LS.LOCK", "a:1", "W", "WAIT", "soon"], ErrorCode::Err, "or forever"),
         (&["LS.LOCK", "a:1", "W", "LEASE", "1"], ErrorCode::Limit, "from 1s to 60s"),
         (&["LS.LOCK", "a:1", "W", "ID", "worker-1"], ErrorCode::Err, "a random UUID"),
-        (&["LS.LOCK", "a:1", "W", "ID", &"0".repeat(32)], ErrorCode::Err, "drawn anew"),
-        (&["LS.LOCK", "a:1", "W", "SEQ", "1"], ErrorCode::Err, "one of WAIT, LEASE, ID"),
-        (&["LS.RENEW", "a:1", &id], ErrorCode::Err, "a handle that LS.LOCK has answered with"),
+        (
+            &["LS.LOCK", "a:1", "W", "ID", &"0".repeat(32)],
+            ErrorCode::Err,
+            "a new one for every lock",
+        ),
+        (
+            &["LS.LOCK", "a:1", "W", "SEQ", "1"],
+            ErrorCode::Err,
+            "one of WAIT, LEASE, ID, LABEL, NOTE",
+        ),
+        (&["LS.RENEW", "a:1", &id], ErrorCode::Err, "a handle from the reply to LS.LOCK"),
         (&["LS.UNLOCK", "a:1", "17"], ErrorCode::Err, "nor the ID"),
         (&["LS.UNLOCK", "a:1"], ErrorCode::Err, "usage: LS.UNLOCK record handle"),
     ] {

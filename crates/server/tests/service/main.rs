@@ -15,6 +15,7 @@ mod everybody;
 mod exposition;
 mod guessing;
 mod http;
+mod labels;
 mod limits;
 mod lock;
 mod locks;

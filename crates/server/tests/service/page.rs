@@ -143,14 +143,14 @@ async fn people_see_who_holds_and_who_waits() {
         assert!(line.contains("write") && line.contains("read"), "{line}");
         let history = browser.eval("document.querySelectorAll('main table')[2].innerText");
         let history = history.as_str().expect("text").to_owned();
-        for word in ["granted", "waits", "revoked"] {
+        for word in ["granted", "waits", "asked to release"] {
             assert!(history.contains(word), "{word}: {history}");
         }
         browser.picture("record-dark");
 
         browser.eval(&format!("location.hash = '#session/{holder}'"));
         browser.until("document.querySelector('main').innerText.includes('worker-0')");
-        browser.until("document.querySelector('main').innerText.includes('waits for it')");
+        browser.until("document.querySelector('main').innerText.includes('waiter')");
         browser.picture("session-dark");
         browser.eval("location.hash = '#sessions'");
         browser.until(&format!("{ROWS} === 4"));
@@ -197,13 +197,13 @@ async fn what_happens_is_seen_without_a_reload() {
     let mut browser = on_thread(move || {
         let mut browser = Browser::start();
         browser.open(&format!("{url}#record/live%3A1"));
-        browser.until("document.querySelector('main').innerText.includes('Nobody holds it')");
+        browser.until("document.querySelector('main').innerText.includes('No holders')");
         browser.eval("window.sameDocument = true");
         browser
     });
     let seq = scene.take(2, "live:1", "W").await;
     let browser_after = on_thread(move || {
-        browser.until("!document.querySelector('main').innerText.includes('Nobody holds it')");
+        browser.until("!document.querySelector('main').innerText.includes('No holders')");
         browser
     });
     let session = scene.sessions[2].clone();
@@ -211,7 +211,7 @@ async fn what_happens_is_seen_without_a_reload() {
     let mut browser = browser_after;
     let browser = on_thread(move || {
         browser.until("document.querySelector('main').innerText.includes('released')");
-        browser.until("document.querySelector('main').innerText.includes('Nobody holds it')");
+        browser.until("document.querySelector('main').innerText.includes('No holders')");
         assert_eq!(browser.eval("window.sameDocument"), true);
         browser
     });
@@ -245,16 +245,15 @@ async fn an_operator_ends_a_session_and_takes_back_a_record() {
             )
         };
         browser.eval(&fill("a wrong one"));
-        browser
-            .until("document.querySelector('#login .problem').innerText.includes('no such user')");
+        browser.until("document.querySelector('#login .problem').innerText.includes('wrong user')");
         browser.eval(&fill(&secret));
         browser.until("document.querySelector('#confirm').open");
         let text = browser.eval("document.querySelector('#confirm').innerText");
         let text = text.as_str().expect("text").to_owned();
-        assert!(text.contains("renewed no more") && text.contains("61 records"), "{text}");
+        assert!(text.contains("no longer renewed") && text.contains("61 records"), "{text}");
         browser.picture("confirm-dark");
         browser.eval("document.querySelector('#confirm [type=submit]').click()");
-        browser.until("document.querySelector('main').innerText.includes('not renewed')");
+        browser.until("document.querySelector('main').innerText.includes('no longer renewed')");
         browser.until("document.querySelector('main [data-until]')?.textContent.includes(' s')");
         assert_eq!(browser.eval("document.querySelector('main button.danger').disabled"), true);
         browser.picture("ending-dark");
@@ -270,14 +269,14 @@ async fn an_operator_ends_a_session_and_takes_back_a_record() {
     // The client of the first hears that it is not extended; what it holds it keeps for now.
     let id = scene.sessions[3].clone();
     let (_, why) = scene.clients[3].refused(&["LS.KEEP", &id]).await;
-    assert!(why.contains("not extended any more"), "{why}");
+    assert!(why.contains("no longer extended"), "{why}");
     let held = scene.clients[0].ask(&["LS.INSPECT", "order:1"]).await;
     assert!(format!("{held:?}").contains("alone"), "{held:?}");
     // The client of the second gives it up, and nobody has it then.
     let id = scene.sessions[2].clone();
     scene.clients[2].ask(&["LS.RELEASE", &id, "loose:1", &seq.to_string()]).await;
     let browser = on_thread(move || {
-        browser.until("document.querySelector('main').innerText.includes('Nobody holds it')");
+        browser.until("document.querySelector('main').innerText.includes('No holders')");
         browser
     });
     drop(browser);

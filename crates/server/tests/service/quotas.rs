@@ -49,7 +49,7 @@ async fn service_f80_one_user_does_not_use_up_all_connections() {
     let server = start(config).await;
     let (mut anns, why) = fill(&server, "ann", "nna").await;
     assert_eq!(anns.len(), 16);
-    assert!(why.contains("user ann has 16 connections"), "{why}");
+    assert!(why.contains("too many connections of user ann: the maximum is 16"), "{why}");
     assert!(why.contains("max-connections-per-user"), "{why}");
     let mut bob = as_user(&server, "bob").await;
     assert_eq!(bob.ask(&["PING"]).await, Value::status("PONG"));
@@ -71,7 +71,10 @@ async fn service_f80_an_operator_gets_in_when_users_have_all_connections() {
     let server = start(config).await;
     let (mut anns, why) = fill(&server, "ann", "nna").await;
     assert_eq!(anns.len(), 60, "four are kept");
-    assert!(why.contains("kept for users who may admin") && why.contains("max-conn"), "{why}");
+    assert!(
+        why.contains("reserved for users with the admin right") && why.contains("max-conn"),
+        "{why}"
+    );
     let session = anns[0].open(&[]).await;
     let held = anns[0].ask(&["LS.ACQUIRE", &session, "doc:1", "W"]).await;
     assert_eq!(word(&held, "status"), "granted");
@@ -98,7 +101,7 @@ async fn service_f78_one_user_does_not_use_up_all_records_or_a_records_line() {
     }
     for session in [&first, &second] {
         let why = limited(bob.refused(&["LS.ACQUIRE", session, "doc:4", "R"]).await);
-        assert!(why.contains("3 records") && why.contains("max-records-per-user"), "{why}");
+        assert!(why.contains("the maximum is 3 ") && why.contains("max-records-per-user"), "{why}");
     }
     let why = limited(bob.refused(&["LS.LOCK", "doc:4", "R"]).await);
     assert!(why.contains("max-records-per-user"), "{why}");
@@ -120,7 +123,7 @@ async fn service_f78_one_user_does_not_use_up_all_records_or_a_records_line() {
     }
     let third = bob.open(&[]).await;
     let why = limited(bob.refused(&["LS.ACQUIRE", &third, "doc:4", "R"]).await);
-    assert!(why.contains("2 sessions of this user already wait"), "{why}");
+    assert!(why.contains("too many waiters of this user"), "{why}");
     assert!(why.contains("max-waiters-per-user"), "{why}");
     let anns = ann.open(&[]).await;
     let queued = ann.ask(&["LS.ACQUIRE", &anns, "doc:4", "W"]).await;
@@ -139,7 +142,7 @@ async fn a_limit_of_all_records_is_named_and_holds_for_all_tables_together() {
         assert_eq!(word(&held, "status"), "granted", "one tag, one table");
     }
     let why = limited(client.refused(&["LS.ACQUIRE", &session, "a:x", "W"]).await);
-    assert!(why.contains("20 records") && why.contains("max-records"), "{why}");
+    assert!(why.contains("the maximum is 20 ") && why.contains("max-records"), "{why}");
     server.stop().await;
 }
 

@@ -116,7 +116,7 @@ async fn who_does_not_speak_it_is_told_so() {
     let mut plain = Client::raw(&server.addresses()[0]).await;
     plain.send(&["PING"]).await;
     let said = plain.bytes_until("\r\n").await;
-    assert!(said.starts_with("-ERR TLS is spoken here, and this is not TLS"), "{said}");
+    assert!(said.starts_with("-ERR this port requires TLS"), "{said}");
     plain.closed().await;
     let other = ClientFiles { ca: Some(made.pem("other")), ..ClientFiles::default() };
     let why = connect(&server, &other).await.err().expect("not trusted").to_string();
@@ -184,7 +184,7 @@ async fn bad_certificates_stop_the_start() {
     let made = Certificates::make(dir.path());
     let good = files(&made, false);
     for (tls, why) in [
-        (ServerFiles { key: made.key("client"), ..good.clone() }, "can't be used with the key"),
+        (ServerFiles { key: made.key("client"), ..good.clone() }, "does not work with the key"),
         (ServerFiles { cert: made.key("ca"), ..good.clone() }, "there is no certificate in it"),
         (ServerFiles { key: dir.path().join("gone"), ..good.clone() }, "can't read it"),
         (ServerFiles { client_ca: Some(made.key("ca")), ..good }, "there is no certificate in it"),

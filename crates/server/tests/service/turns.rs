@@ -221,7 +221,7 @@ async fn service_f62_commands_of_a_client_that_does_not_read_are_not_carried_out
     let waiting = || usize::try_from(server.stats().bytes_waiting).expect("it fits");
     until("nobody reads", || waiting() > 0).await;
     for _ in 0..100 {
-        assert!(waiting() < CLIENTS * (80 << 10), "{} bytes wait for {CLIENTS}", waiting());
+        assert!(waiting() < CLIENTS * (80 << 10), "{} bytes are queued for {CLIENTS}", waiting());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let carried_out = server.stats().commands;
@@ -295,7 +295,7 @@ async fn service_f63_a_release_behind_a_wait_is_carried_out_however_much_is_held
         match client.reply().await {
             Value::Map(_) => answered += 1,
             Value::Error { code: ErrorCode::Limit, text } => {
-                assert!(text.contains("held back"), "{text}");
+                assert!(text.contains("queued behind it"), "{text}");
                 refused += 1;
             }
             other => panic!("{other:?}"),
@@ -336,7 +336,7 @@ async fn service_f64_when_too_much_waits_for_all_the_fullest_is_closed_first() {
     for size in [30, 40, 55, 50, 45] {
         clients.push(holding_back(&server, &b, size << 10).await);
     }
-    assert_eq!(server.stats().slow_readers, 0, "{} bytes wait", server.stats().bytes_waiting);
+    assert_eq!(server.stats().slow_readers, 0, "{} bytes are queued", server.stats().bytes_waiting);
     // That is too much: the one with 55 KiB has to go, and no other.
     clients.push(holding_back(&server, &b, 48 << 10).await);
     until("one is closed", || server.stats().connections == 6).await;

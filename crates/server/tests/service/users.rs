@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use argon2::password_hash::SaltString;
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
 use lockspan_protocol::{
     AcquireRefusal, Claim, Epoch, Handoff, Mode, Seq, SessionId, SessionRefusal, ToNode, ToServer,
@@ -16,9 +15,8 @@ use crate::client::{Client, acquire, field, fresh, record, start, word};
 /// A hash that costs `passes`; with one, next to nothing.
 pub(crate) fn hash(password: &str, memory: u32, passes: u32) -> String {
     let params = Params::new(memory, passes, 1, None).expect("allowed");
-    let salt = SaltString::from_b64("bG9ja3NwYW4").expect("a salt");
     let argon = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
-    argon.hash_password(password.as_bytes(), &salt).expect("hashed").to_string()
+    argon.hash_password_with_salt(password.as_bytes(), b"lockspan").expect("hashed").to_string()
 }
 
 /// A file with three users, whose passwords are their names backwards.
@@ -62,6 +60,8 @@ const COMMANDS: &[&str] = &[
     "LS.CLOSE 1",
     "LS.END s000000000001",
     "LS.EVENTS 1 none",
+    "LS.LABEL 1 ann",
+    "LS.TAKEBACK doc:1",
     "LS.ACQUIRE 1 doc:1 R",
     "LS.RELEASE 1 doc:1 1",
     "LS.CONVERT 1 doc:1 1 W",
@@ -151,36 +151,64 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     let anns = ann.open(&["LEASE", "30000"]).await;
     let bobs = bob.open(&["LEASE", "30000"]).await;
     for (is_ann, line, why) in [
-        (true, format!("LS.ACQUIRE {anns} secret:1 W"), "user ann may not write datatype secret"),
-        (true, format!("LS.ACQUIRE {anns} docs:1 W"), "user ann may not write datatype docs"),
-        (true, format!("LS.CONVERT {anns} secret:1 1 W"), "user ann may not write datatype secret"),
-        (true, "LS.INSPECT doc:1".to_owned(), "user ann may not inspect datatype doc"),
+        (
+            true,
+            format!("LS.ACQUIRE {anns} secret:1 W"),
+            "user ann lacks the right to write datatype secret",
+        ),
+        (
+            true,
+            format!("LS.ACQUIRE {anns} docs:1 W"),
+            "user ann lacks the right to write datatype docs",
+        ),
+        (
+            true,
+            format!("LS.CONVERT {anns} secret:1 1 W"),
+            "user ann lacks the right to write datatype secret",
+        ),
+        (true, "LS.INSPECT doc:1".to_owned(), "user ann lacks the right to inspect datatype doc"),
         (
             true,
             format!("LS.REASSERT {anns} secret:1 1 1 W HELD 1"),
-            "user ann may not write datatype secret",
+            "user ann lacks the right to write datatype secret",
         ),
-        (false, format!("LS.ACQUIRE {bobs} doc:1 W"), "user bob may not write datatype doc"),
+        (
+            false,
+            format!("LS.ACQUIRE {bobs} doc:1 W"),
+            "user bob lacks the right to write datatype doc",
+        ),
         (
             false,
             format!("LS.ACQUIRE {bobs} doc:1 W UPGRADE"),
-            "user bob may not write datatype doc",
+            "user bob lacks the right to write datatype doc",
         ),
         // An upgrade is a write, whatever mode it names.
         (
             false,
             format!("LS.ACQUIRE {bobs} doc:1 R UPGRADE"),
-            "user bob may not write datatype doc",
+            "user bob lacks the right to write datatype doc",
         ),
         (
             false,
             format!("LS.REASSERT {bobs} doc:1 1 1 R WAITING UPGRADE"),
-            "user bob may not write datatype doc",
+            "user bob lacks the right to write datatype doc",
         ),
-        (false, format!("LS.ACQUIRE {bobs} other:1 R"), "user bob may not read datatype other"),
-        (false, "LS.INSPECT other:1".to_owned(), "user bob may not inspect datatype other"),
-        (true, "LS.HISTORY doc:1".to_owned(), "user ann may not inspect datatype doc"),
-        (false, "LS.HISTORY other:1".to_owned(), "user bob may not inspect datatype other"),
+        (
+            false,
+            format!("LS.ACQUIRE {bobs} other:1 R"),
+            "user bob lacks the right to read datatype other",
+        ),
+        (
+            false,
+            "LS.INSPECT other:1".to_owned(),
+            "user bob lacks the right to inspect datatype other",
+        ),
+        (true, "LS.HISTORY doc:1".to_owned(), "user ann lacks the right to inspect datatype doc"),
+        (
+            false,
+            "LS.HISTORY other:1".to_owned(),
+            "user bob lacks the right to inspect datatype other",
+        ),
     ] {
         let client = if is_ann { &mut ann } else { &mut bob };
         let words: Vec<_> = line.split(' ').collect();
@@ -251,10 +279,10 @@ async fn each_refusal_names_the_user_the_verb_and_the_datatype() {
     assert_eq!(root.refused(&["LS.CLOSE", &anns]).await.0, ErrorCode::NoSession);
     let id = ann.id_of(&anns).await;
     let (code, why) = ann.refused(&["LS.END", &id]).await;
-    assert_eq!((code, &*why), (ErrorCode::NoPerm, "user ann may not admin everything"));
+    assert_eq!((code, &*why), (ErrorCode::NoPerm, "user ann lacks the right to admin everything"));
     assert!(matches!(root.ask(&["LS.END", &id]).await, Value::Int(1..=30_000)));
     let (code, why) = ann.refused(&["LS.KEEP", &anns]).await;
-    assert!(code == ErrorCode::Loading && why.contains("not extended any more"), "{why}");
+    assert!(code == ErrorCode::Loading && why.contains("no longer extended"), "{why}");
     let held = root.ask(&["LS.INSPECT", "doc:1"]).await;
     assert_eq!(word(&held, "state"), "alone", "until its lease is over");
     let (code, why) = root.refused(&["LS.END", "s000000000001"]).await;
@@ -278,11 +306,15 @@ async fn a_lock_needs_the_right_of_its_mode_and_is_its_users_own() {
     let handle = word(&locked, "handle");
     let written = handle.replace(".R.", ".W.");
     for (user, words, why) in [
-        (0, &["LS.LOCK", "secret:1", "W"][..], "user ann may not write datatype secret"),
-        (0, &["LS.RENEW", "secret:1", &written], "user ann may not write datatype secret"),
-        (1, &["LS.LOCK", "doc:1", "W"], "user bob may not write datatype doc"),
-        (1, &["LS.LOCK", "other:1", "R"], "user bob may not read datatype other"),
-        (1, &["LS.RENEW", "doc:1", &written], "user bob may not write datatype doc"),
+        (0, &["LS.LOCK", "secret:1", "W"][..], "user ann lacks the right to write datatype secret"),
+        (
+            0,
+            &["LS.RENEW", "secret:1", &written],
+            "user ann lacks the right to write datatype secret",
+        ),
+        (1, &["LS.LOCK", "doc:1", "W"], "user bob lacks the right to write datatype doc"),
+        (1, &["LS.LOCK", "other:1", "R"], "user bob lacks the right to read datatype other"),
+        (1, &["LS.RENEW", "doc:1", &written], "user bob lacks the right to write datatype doc"),
     ] {
         let client = [&mut ann, &mut bob][user].refused(words);
         let (code, text) = client.await;
@@ -310,7 +342,10 @@ async fn a_lock_needs_the_right_of_its_mode_and_is_its_users_own() {
     let forged = |epoch: i64, count: i64| format!("{ID}.R.{}.{seal}", (epoch << 40) + count);
     for epoch in [2, 3, 1000] {
         let (code, text) = ann.refused(&["LS.RENEW", "doc:1", &forged(epoch, 1)]).await;
-        assert!(code == ErrorCode::NotHeld && text.contains("has given this handle"), "{text}");
+        assert!(
+            code == ErrorCode::NotHeld && text.contains("wrong handle for this record"),
+            "{text}"
+        );
     }
     assert_eq!(ann.ask(&["LS.RENEW", "doc:1", &handle]).await, Value::Int(60_000));
     for forged in [forged(1000, 1), forged(2, 77)] {
@@ -428,7 +463,7 @@ async fn wrong_passwords_are_slowed_down_and_others_are_not() {
     let mut client = Client::raw(&server.addresses()[0]).await;
     for (user, password) in [("ann", "x"), ("ann", ""), ("nobody", "nna"), ("", "")] {
         let (code, text) = client.refused(&["AUTH", user, password]).await;
-        let expected = "there is no such user with that password";
+        let expected = "wrong user or password";
         assert_eq!((code, &text[..]), (ErrorCode::WrongPass, expected), "{user}");
     }
     // Only now does it take its time; for names that nobody has as well.
@@ -509,7 +544,10 @@ async fn a_bad_file_of_users_stops_the_start() {
     let path = dir.path().join("users.toml");
     for (text, why) in [
         (None, "users: {}: can't read: "),
-        (Some("[users.a]\npassword = \"plain\""), "users: {}:2: user \"a\": password takes a hash"),
+        (
+            Some("[users.a]\npassword = \"plain\""),
+            "users: {}:2: user \"a\": password must be a hash",
+        ),
     ] {
         if let Some(text) = text {
             std::fs::write(&path, text).expect("written");

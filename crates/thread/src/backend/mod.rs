@@ -70,7 +70,7 @@ pub(crate) use self::spares::{Chained, Spares};
 /// The variable that chooses a backend.
 const VARIABLE: &str = "LOCKSPAN_REVOCABLE_BACKEND";
 
-/// How exclusion is had without interlocked instructions, if at all.
+/// How a thread excludes others without atomic read-modify-writes, if it can. See [`backend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Backend {
@@ -78,7 +78,8 @@ pub enum Backend {
     Plain,
     /// Barriers that the kernel runs in other threads.
     Membarrier,
-    /// Signals to owners, and such barriers. With the feature `signals`, and only if it is named.
+    /// Signals to owners, and such barriers. With the feature `signals`, and only if the
+    /// environment names it.
     #[cfg(feature = "signals")]
     Signal,
     /// Restartable sequences, and barriers that abort them.
@@ -95,7 +96,7 @@ impl Backend {
         Self::Plain,
     ];
 
-    /// Its name, as the environment variable has it.
+    /// The name of the backend, as in the environment variable.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -151,24 +152,48 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The backend that this process uses. The first call finds it out, which takes some milliseconds
-/// and, for the self-tests, a few threads: call it at the start of a program that minds.
+/// The backend that this process uses: what the operating system offers to
+/// [`percpu`](crate::percpu), [`revocable`](crate::revocable) and [`biased`](crate::biased).
 ///
-/// That call allocates, and so do threads. A global allocator that uses `percpu` or `revocable`
-/// must therefore not be the first to ask, nor make its parts inside of an allocation: it would
-/// call itself without end. Let `main` call this before the allocator uses any of it, and let the
-/// allocator serve all that comes before by other means.
+/// | backend | needs | per-CPU data | revocable locks |
+/// |---|---|---|---|
+/// | `rseq` | Linux 5.10, x86-64 | plain stores | plain stores, nobody waits |
+/// | `signal` | the same, and the feature `signals` | a lock per part | as `rseq` |
+/// | `membarrier` | Linux 4.14, x86-64 | a lock per part | plain stores, a thief waits |
+/// | `plain` | nothing | a lock per part | a lock per operation |
+///
+/// The first call chooses the best one that passes a self-test. That takes some milliseconds and
+/// starts a few threads: call it at the start of a program that must not be delayed later.
+///
+/// The environment variable `LOCKSPAN_REVOCABLE_BACKEND`, set to a name of the table, rules out the
+/// backends above the named one. `signal` is used only if it is named like this. Programs that are
+/// setuid, setgid or have capabilities ignore the variable.
+///
+/// ```
+/// use lockspan_thread::revocable::{Backend, backend};
+///
+/// println!("{}", backend()); // for example: rseq: the self-test passed
+/// assert!(backend().backend() >= Backend::Plain);
+/// ```
+///
+/// # Global allocators
+///
+/// The first call allocates. A global allocator that uses `percpu` or `revocable` must not make
+/// that call, nor make its parts inside an allocation: it would call itself without end. Let `main`
+/// call this first, and let the allocator serve earlier requests by other means.
 ///
 /// # Unloading
 ///
-/// A thread that has once run a section, or a signal handler of ours, needs this code for as long
-/// as it lives. So with `rseq` and `signal` a shared library that contains it stays in memory,
-/// whatever `dlclose` is told; if the loader cannot promise that, the backend is not used. Sections
-/// are inlined: where this crate is a shared library of its own (`prefer-dynamic`), those that call
-/// it have sections as well, and must not be unloaded.
+/// With `rseq` and `signal` a shared library that contains this code stays in memory, whatever
+/// `dlclose` is told: threads that have used it need it as long as they live. If the loader cannot
+/// promise that, the backend is not used. Where this crate is a shared library of its own
+/// (`prefer-dynamic`), the libraries that call it contain inlined parts of it and must not be
+/// unloaded either.
 ///
-/// On processors other than x86-64, aarch64 among them, it is always [`Backend::Plain`]: sections
-/// are assembly, and none is here that was not tested on its processor.
+/// # Other processors
+///
+/// On processors other than x86-64 it is always [`Backend::Plain`]: the others need assembly that
+/// was not tested there.
 #[inline]
 pub fn backend() -> &'static Choice {
     match chosen(CHOICE.load(Ordering::Acquire)) {

@@ -41,11 +41,11 @@ unsafe impl Fair for RawRwLock<Bounded> {
     }
 }
 
-/// The biased mutex without its data; [`Mutex`] is the one to use.
+/// The biased mutex without data, for [`lock_api`]. Use [`Mutex`].
 #[derive(Debug)]
 pub struct RawMutex(Core<RawRwLock<Bounded>>);
 
-/// One hold on a [`RawMutex`]. It stays on its thread.
+/// Proof that a [`RawMutex`] is locked, inside the guard. It is not `Send`.
 #[derive(Debug)]
 pub struct Hold {
     /// Not `Send`, as the slots of a record are its thread's, ...
@@ -190,14 +190,21 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     }
 }
 
-/// What can be asked of a [`Mutex`] besides what lock_api has words for.
-pub trait MutexExt {
-    /// Whether some thread has the bias at this moment.
+/// Methods of [`Mutex`] beyond those of [`lock_api`]. Other crates cannot implement it.
+pub trait MutexExt: sealed::Sealed {
+    /// Whether the mutex is biased towards a thread at this moment.
     fn is_biased(&self) -> bool;
 
-    /// How often the bias was taken from a thread by another.
+    /// How often the bias was revoked.
     fn steals(&self) -> u32;
 }
+
+mod sealed {
+    #[expect(unnameable_types, reason = "other crates must not implement it")]
+    pub trait Sealed {}
+}
+
+impl<T: ?Sized> sealed::Sealed for Mutex<T> {}
 
 impl<T: ?Sized> MutexExt for Mutex<T> {
     fn is_biased(&self) -> bool {

@@ -1,4 +1,71 @@
-//! The transitions, for any record and any fair lock, so that the models can choose both.
+//! How a biased mutex works, and its transitions, for any record and any fair lock: the models
+//! choose both.
+//!
+//! # The words
+//!
+//! Each thread that uses such locks has a record with a few *slots*; it alone writes them. A lock
+//! has an ordinary fair lock inside, and beside it a word, `owner`: the record of the thread that
+//! has the bias, and whether that is being taken back. In a slot stands the *mark* of a lock: a
+//! number that it gets with its first bias and keeps, and no other lock ever has.
+//!
+//! | `owner`      | the mark is in a slot of R | name     | who holds the lock    |
+//! |--------------|:--------------------------:|----------|-----------------------|
+//! | 0            | –                          | Fair     | who has the fair lock |
+//! | R            | no                         | Biased   | nobody                |
+//! | R            | yes                        | Used     | R's thread            |
+//! | R, revoking  | yes                        | Revoking | R's thread, or nobody |
+//! | R, revoking  | no                         | Revoked  | who has the fair lock |
+//!
+//! Nobody, while *revoking*: R's thread is about to see that it came too late.
+//!
+//! The slots are the thread's and not the lock's. A word in the lock would not do: a thread that
+//! has lost the bias can be stopped just before it writes "I am in", for as long as it likes, and
+//! would then write over what the next owner says. And the mark is not the lock's address: a guard
+//! that was forgotten would then speak for whatever lock is moved there.
+//!
+//! # Invariants
+//!
+//! - **I1** `owner` is changed only by who holds the fair lock.
+//! - **I2** A record's slots are written only by its thread, and a slot in use keeps its mark.
+//! - **I3** A thread is in by its bias if a slot of its record has the mark, and `owner` was that
+//!   record, not revoking, when the thread looked *after* it had written the slot.
+//! - **I4** After the barrier that follows *revoking*, a thread that is in by its bias is seen to
+//!   be (its mark is visible), and one that is not will not get in.
+//! - **I5** Who holds the fair lock touches the data after it has found `owner` to be 0, or has
+//!   made it 0, which it may once no slot of the record has the mark.
+//! - **I6** Records are never freed; one goes to another thread only with all its slots empty. A
+//!   lock that still names it is then biased to that other thread, which is as good.
+//! - **I7** A bias is given by its new owner to itself, after the lock has its mark, which never
+//!   changes. So a thread that finds the bias to be its own has read the mark that counts, even if
+//!   it read it before; what another thread reads then, 0 at worst, it takes out of the slot again.
+//!
+//! # Transitions
+//!
+//! | id | from → to | by | ordering | pairs with |
+//! |----|-----------|----|----------|------------|
+//! | T1 | Biased → Used | `enter`: slot := mark, *light* fence, look at `owner` | – | T4 |
+//! | T2 | Used → Biased, Revoking → Revoked | `empty_first`, `empty_other` | Release | T5 |
+//! | T3 | Fair → Biased | `leave_fair`, as the policy says | the fair lock's | T4 |
+//! | T4 | Biased, Used → Revoked, Revoking | the holder of the fair lock; *heavy* fence | – | T1 |
+//! | T5 | Revoked → Fair | the same, as it sees the mark in no slot | Acquire | T2 |
+//!
+//! *Light* and *heavy* are the two halves of an asymmetric fence. The light one keeps the compiler
+//! from moving things and costs nothing; the heavy one is the kernel's barrier in every thread of
+//! the process. Between two fences of which one is heavy, a store before and a load after on both
+//! sides cannot both miss each other: that is I4. In the models and under Miri both are `SeqCst`
+//! fences. Where the kernel has no such barrier (see `backend`) no lock is ever biased: it is the
+//! fair lock from the start, with a look more.
+//!
+//! # Two races that a reviewer would ask about
+//!
+//! The owner enters while a thief comes. 1. The owner writes its slot. 2. The thief writes
+//! *revoking* and sends the barrier. 3. The owner looks at `owner`. If it still sees itself there,
+//! its look came before the barrier, and so did its slot: the thief sees the mark and waits.
+//! Otherwise it empties the slot and takes the fair lock, behind the thief.
+//!
+//! A thief gives up, as its time is over, while the owner is in. The lock stays *revoking*: whoever
+//! has the fair lock next waits for the same mark, and needs no barrier for that, as what the first
+//! one promised (I4) still holds.
 
 use std::fmt;
 use std::ptr;
@@ -54,7 +121,7 @@ fn new_mark() -> usize {
     NEXT.fetch_add(1, machine::Ordering::Relaxed)
 }
 
-/// The lock without its data. The module has the meaning of the words.
+/// The lock without its data. The header of this file has the meaning of the words.
 pub(super) struct Core<F> {
     owner: AtomicPtr<Record>,
     /// What stands for this lock in a slot: 0 before its first bias, and the same ever after.

@@ -1,4 +1,4 @@
-//! When a lock is worth a bias: see *The policy* in the [module](super).
+//! When a lock is worth a bias: see *When a thread gets the bias* in `mod.rs`.
 
 use std::ptr;
 

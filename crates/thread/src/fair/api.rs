@@ -19,25 +19,31 @@ use super::task::Acquire;
 use super::{PolicyRwLock, RwLockReadGuard, RwLockWriteGuard};
 
 impl<P: Policy> RawRwLock<P> {
-    /// Takes a read hold whenever no writer has the lock, past all who wait; otherwise waits in
-    /// line. For a thread that may already hold a read lock.
+    /// Takes a read lock, past all waiters, unless a writer holds the lock; otherwise waits in the
+    /// queue. For a thread that may already hold a read lock.
     pub fn lock_shared_recursive(&self) {
         if !self.try_lock_shared_recursive() {
             self.acquire(Kind::Read, None);
         }
     }
 
-    /// Like [`lock_shared_recursive`](Self::lock_shared_recursive), but false if it would wait.
+    /// Like [`lock_shared_recursive`](Self::lock_shared_recursive), but returns `false` instead of
+    /// waiting.
+    #[must_use]
     pub fn try_lock_shared_recursive(&self) -> bool {
         self.try_read_recursive()
     }
 
-    /// Waits for a read hold until `deadline`; false if that passed first.
+    /// Waits for a read lock until `deadline`; false if that passed first.
+    #[doc(hidden)]
+    #[must_use]
     pub fn lock_shared_deadline(&self, deadline: Deadline) -> bool {
         self.try_acquire(Kind::Read) || self.acquire(Kind::Read, Some(deadline))
     }
 
-    /// Waits for the write hold until `deadline`; false if that passed first.
+    /// Waits for the write lock until `deadline`; false if that passed first.
+    #[doc(hidden)]
+    #[must_use]
     pub fn lock_exclusive_deadline(&self, deadline: Deadline) -> bool {
         self.try_acquire(Kind::Write) || self.acquire(Kind::Write, Some(deadline))
     }
@@ -59,14 +65,18 @@ impl<P: Policy> RawRwLock<P> {
         is_writer
     }
 
-    /// Takes a read hold if nobody else is in or in line: the shortest way in. `false` says nothing
-    /// about why.
+    /// Takes a read lock if nobody else holds or waits for the lock: the shortest path. `false`
+    /// says nothing about why.
+    #[doc(hidden)]
+    #[must_use]
     #[inline(always)]
     pub fn try_lock_shared_alone(&self) -> bool {
         self.try_enter_free(Kind::Read)
     }
 
-    /// Takes the write hold if nobody else is in or in line: the shortest way in.
+    /// Takes the write lock if nobody else holds or waits for the lock: the shortest path.
+    #[doc(hidden)]
+    #[must_use]
     #[inline(always)]
     pub fn try_lock_exclusive_alone(&self) -> bool {
         self.try_enter_free(Kind::Write)
@@ -77,6 +87,8 @@ impl<P: Policy> RawRwLock<P> {
     ///
     /// # Safety
     /// `this` points to a live lock; if it is held for reading, the caller gives up a read hold.
+    #[doc(hidden)]
+    #[must_use]
     #[inline(always)]
     pub unsafe fn try_leave_shared(this: *const Self) -> bool {
         // SAFETY: the same contract.
@@ -87,6 +99,8 @@ impl<P: Policy> RawRwLock<P> {
     ///
     /// # Safety
     /// `this` points to a live lock; if it is held for writing, the caller gives up that hold.
+    #[doc(hidden)]
+    #[must_use]
     #[inline(always)]
     pub unsafe fn try_leave_exclusive(this: *const Self) -> bool {
         // SAFETY: the same contract.
@@ -98,6 +112,7 @@ impl<P: Policy> RawRwLock<P> {
     ///
     /// # Safety
     /// `this` points to a live lock, and the caller gives up a read hold of it.
+    #[doc(hidden)]
     pub unsafe fn leave_shared(this: *const Self) {
         // SAFETY: the same contract.
         unsafe { Self::leave(this, Kind::Read) };
@@ -108,6 +123,7 @@ impl<P: Policy> RawRwLock<P> {
     ///
     /// # Safety
     /// `this` points to a live lock, and the caller gives up the write hold of it.
+    #[doc(hidden)]
     pub unsafe fn leave_exclusive(this: *const Self) {
         // SAFETY: the same contract.
         unsafe { Self::leave(this, Kind::Write) };
@@ -272,38 +288,63 @@ unsafe impl<P: Policy> lock_api::RawRwLockUpgradeTimed for RawRwLock<P> {
     }
 }
 
-/// What [`RwLock`](super::RwLock) can do beyond lock_api.
-pub trait RwLockExt {
-    /// The data behind the lock.
+/// Methods of [`RwLock`](super::RwLock) beyond those of [`lock_api`]: futures and recursive reads.
+///
+/// ```
+/// use lockspan_thread::fair::{RwLock, RwLockExt};
+///
+/// # poll_once(async {
+/// let lock = RwLock::new(5);
+/// *lock.write_async().await += 1;
+/// assert_eq!(*lock.read_async().await, 6);
+/// # });
+/// # /// No runtime is needed: nothing here waits.
+/// # fn poll_once(future: impl Future<Output = ()>) {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     assert!(std::pin::pin!(future).poll(&mut context).is_ready());
+/// # }
+/// ```
+///
+/// Other crates cannot implement it.
+pub trait RwLockExt: sealed::Sealed {
+    /// The data in the lock.
     type Data: ?Sized;
     /// The lock's policy.
     type Policy: Policy;
 
-    /// Waits for a read hold without blocking the thread. Tasks and threads stand in one line.
+    /// Takes a read lock without blocking the thread. Tasks and threads wait in the same queue.
     ///
-    /// Dropping the future is safe at any time and waits for nobody. Its waker may run in any
-    /// thread that uses the lock: it may use the lock too, but must not wait for it.
+    /// Works in any executor. Dropping the future is safe at any time and never waits. Its waker
+    /// may run in any thread that uses the lock: it may use the lock too, but must not wait for it.
     ///
-    /// A waker should put its task into a queue, as executors do. One that polls the task inside
-    /// `wake` works, but uses the stack of the thread that released the lock: if the task releases
-    /// it too, that calls the next waker, and so on, one level deeper for each task in line. Some
-    /// thousands of them fit into a stack of 8 MB, a hundred thousand do not.
+    /// A waker should put its task into a queue, as executors do. A waker that polls the task
+    /// inside `wake` works too, but on the stack of the thread that released the lock: if the task
+    /// releases the lock, that calls the next waker, one level deeper for each waiting task. Some
+    /// thousands fit into a stack of 8 MB, a hundred thousand do not.
     fn read_async(&self) -> ReadAsync<'_, Self::Data, Self::Policy>;
 
-    /// Waits for the write hold without blocking the thread, as [`read_async`] does. What is said
-    /// there of wakers that poll inside `wake` concerns writers most: each of them wakes the next.
+    /// Takes the write lock without blocking the thread, as [`read_async`] does. Wakers that poll
+    /// inside `wake` concern writers most: each writer wakes the next.
     ///
     /// [`read_async`]: RwLockExt::read_async
     fn write_async(&self) -> WriteAsync<'_, Self::Data, Self::Policy>;
 
-    /// Takes a read hold past all who wait, as long as no writer has the lock: for a thread that
-    /// may already have one, where waiting behind a writer would be a deadlock. Readers that use
-    /// it all the time can starve a writer; that is what it is for.
+    /// Takes a read lock, past all waiters, unless a writer holds the lock. For a thread that may
+    /// already read, where waiting behind a writer would be a deadlock. Readers that always use it
+    /// can starve writers.
     fn read_recursive(&self) -> RwLockReadGuard<'_, Self::Data, Self::Policy>;
 
-    /// [`read_recursive`](RwLockExt::read_recursive) that does not wait for a writer.
+    /// Like [`read_recursive`](RwLockExt::read_recursive), but returns `None` if a writer holds the
+    /// lock.
     fn try_read_recursive(&self) -> Option<RwLockReadGuard<'_, Self::Data, Self::Policy>>;
 }
+
+mod sealed {
+    #[expect(unnameable_types, reason = "other crates must not implement it")]
+    pub trait Sealed {}
+}
+
+impl<T: ?Sized, P: Policy> sealed::Sealed for PolicyRwLock<T, P> {}
 
 impl<T: ?Sized, P: Policy> RwLockExt for PolicyRwLock<T, P> {
     type Data = T;

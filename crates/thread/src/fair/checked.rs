@@ -27,12 +27,13 @@ use lock_api::{RawRwLockDowngrade, RawRwLockTimed, RawRwLockUpgrade, RawRwLockUp
 use super::policy::{Bounded, Policy};
 use super::raw::RawRwLock;
 
-/// [`RawRwLock`] that panics where a thread would wait for itself.
+/// [`RawRwLock`] that panics where a thread would deadlock with itself. Use
+/// [`CheckedRwLock`](super::CheckedRwLock).
 pub struct RawCheckedRwLock<P: Policy = Bounded> {
     raw: RawRwLock<P>,
 }
 
-/// What a checked guard carries: it stays on its thread.
+/// Marker in the guards of a [`CheckedRwLock`](super::CheckedRwLock): it makes them not `Send`.
 #[derive(Debug)]
 pub struct OnThisThread(PhantomData<*const ()>);
 

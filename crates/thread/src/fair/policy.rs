@@ -10,53 +10,56 @@ use lockspan_park::uncancelled;
 use super::clock;
 use crate::sync::machine::{AtomicUsize, Ordering};
 
-/// Decides whether a thread that arrives may pass those that wait.
+/// Decides whether an arriving thread may pass the threads that wait.
 ///
-/// The lock asks one question: *may an arrival at this time still pass?* It may while the time is
-/// before the lock's `due` time, which is [`Policy::quantum`] after the last waiter's turn and
-/// never later than [`Policy::bound`] after the oldest waiter began to wait.
+/// An arrival may pass until the lock is *due*: [`Policy::quantum`] after the last waiter's turn,
+/// and never later than [`Policy::bound`] after the oldest waiter began to wait.
 ///
-/// Implement it to inject a clock in tests, or to choose another bound.
+/// [`Bounded`], [`Strict`] and [`Together`] are policies. Implement the trait to inject a clock in
+/// tests.
 pub trait Policy: Sized + Send + Sync + 'static {
-    /// False: nobody passes a waiter, ever, and no time is asked for.
+    /// Whether arrivals may pass waiters at all. With `false` the clock is never read.
     const PASSING: bool;
 
-    /// The present time, in ticks of the policy's own.
+    /// The current time, in ticks of any length.
     fn now() -> u64;
 
-    /// How long arrivals may pass after a waiter had its turn. At most [`Policy::bound`].
+    /// How many ticks arrivals may pass after a waiter had its turn. At most [`Policy::bound`].
     fn quantum() -> u64;
 
-    /// The age at which a waiter can no longer be passed.
+    /// After how many ticks of waiting a waiter can no longer be passed.
     fn bound() -> u64;
 
-    /// How long that many ticks are.
+    /// The duration of this many ticks.
     fn duration(ticks: u64) -> Duration;
 
-    /// How many readers are let in together while a writer waits, unless one of them has waited
-    /// for longer than the bound: then, and with the default, all of them.
+    /// How many readers are let in together while a writer waits. Once one of them has waited for
+    /// longer than the bound, all of them are. Defaults to all.
     fn crowd() -> usize {
         usize::MAX
     }
 
-    /// At which pass an arrival asks the clock: the first, the second… An arrival that does not ask
-    /// may pass a waiter that has just reached the bound: `ASKING - 1` of them, and as many again
-    /// for each arrival that races with another at that moment. With 1, none.
+    /// At every how many passes the clock is read. Defaults to 1. After the bound is reached, up to
+    /// `ASKING - 1` arrivals may still pass, and as many again for each arrival that races with
+    /// another at that moment.
     const ASKING: u32 = 1;
 
-    /// How often a scheduler looks into the inbox before it hands its office on. At least once.
+    /// How many rounds one thread works for other waiters before it passes that work on. Defaults
+    /// to 64; at least 1.
     const LOOKS: u32 = 64;
 }
 
-/// The default: an arrival may pass, but never a waiter older than `MICROS` microseconds.
+/// The default policy: an arrival may pass waiters, but none that has waited for longer than
+/// `MICROS` microseconds. Defaults to 10 ms.
 ///
-/// After each waiter's turn, arrivals have at most [`QUANTUM_MICROS`] before the next waiter is
-/// handed the lock. That is what keeps the throughput of a lock that lets everybody pass: a thread
-/// that runs and has the lock's data in its cache goes on for a while, and the others take turns.
+/// After each waiter's turn, arrivals may pass for at most [`QUANTUM_MICROS`] before the next
+/// waiter gets the lock. That keeps the throughput high: a running thread, which has the data in
+/// its cache, goes on for a while, and then another has its turn.
 #[derive(Clone, Copy, Default)]
 pub struct Bounded<const MICROS: u64 = 10_000>;
 
-/// How long arrivals may pass the waiters of a [`Bounded`] lock after a waiter's turn.
+/// For how many microseconds arrivals may pass the waiters of a [`Bounded`] lock after a waiter's
+/// turn.
 pub const QUANTUM_MICROS: u64 = 400;
 
 impl<const MICROS: u64> Policy for Bounded<MICROS> {
@@ -106,17 +109,17 @@ impl<const MICROS: u64> fmt::Debug for Bounded<MICROS> {
     }
 }
 
-/// As `P`, but everybody who gathered goes in together: when it is the readers' turn, all who wait
-/// are let in at once, whatever [`Policy::crowd`] says.
+/// The policy `P`, but at the readers' turn all waiting readers are let in at once, whatever
+/// [`Policy::crowd`] says.
 ///
-/// For sections that wait for something else than a processor (input and output under the lock, a
-/// reader that holds the lock over a remote call): with [`Bounded`] alone, as many of them run side
-/// by side as there are processors while a writer waits, until one has waited for the bound. The
-/// price is paid by writers, who wait for all these readers.
+/// Use it when readers wait for something other than a processor while they hold the lock, such as
+/// input and output or a remote call. With [`Bounded`] alone, only as many of them run at the same
+/// time as there are processors while a writer waits. The price: a writer waits for all these
+/// readers.
 ///
 /// Measured with 32 threads on two processors, reads that sleep for 1 ms and 10 % writes: 1.3
 /// times the throughput of [`Bounded`], and 31 ms instead of 13 ms as the writers' p99. For short
-/// sections there was no difference that could be told from noise (`benches/results-gathered`).
+/// sections no difference was seen (`benches/results/gathered`).
 ///
 /// ```
 /// use lockspan_thread::fair::{PolicyRwLock, Together};
@@ -175,7 +178,10 @@ impl<P: Default + fmt::Debug> fmt::Debug for Together<P> {
     }
 }
 
-/// Nobody passes a waiter: phase-fair hand-over always.
+/// The policy under which nobody passes a waiter.
+///
+/// Every turn is a hand-over to a sleeping thread when threads outnumber processors: expect a small
+/// fraction of the throughput of [`Bounded`] then.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strict;
 

@@ -1,9 +1,9 @@
-//! A read-write lock that a keeper opens and shuts: the fast path of a record that is cached.
+//! A read-write lock that a keeper opens and shuts: the fast path of a cached record.
 //!
-//! Threads go in and out with one compare-and-swap each, as long as the keeper has opened the gate
-//! for what they want. The keeper stands beside it, behind a lock of its own with a line of
-//! waiters, and is called only when the gate is shut for somebody, or when somebody leaves a gate
-//! that it watches. The gate knows no queue and no data, and never waits.
+//! Threads enter and leave with one compare-and-swap each, as long as the keeper has opened the
+//! gate for what they want. The keeper is code with its own mutex and queue of waiters. It is
+//! called only when the gate is shut for a thread, or when a thread leaves a gate that the keeper
+//! watches. The gate has no queue and no data, and never waits.
 //!
 //! # The word
 //!
@@ -16,10 +16,10 @@
 //!
 //! | field | meaning |
 //! |---|---|
-//! | `READERS`, `WRITER` | who is in |
-//! | `READS`, `WRITES` | who may come in without asking |
-//! | `WATCHED` | who leaves tells the keeper |
-//! | generation | how often everybody in was declared lost |
+//! | `READERS`, `WRITER` | the threads inside |
+//! | `READS`, `WRITES` | readers, a writer may enter without asking the keeper |
+//! | `WATCHED` | a thread that leaves tells the keeper |
+//! | generation | how often all threads inside were declared lost |
 //!
 //! # Invariants
 //!
@@ -48,9 +48,9 @@
 //! | T6 | – | [`Gate::inside`] | Acquire | T2 |
 //! | T7 | → next generation, empty, shut | [`Gate::lose`] | Relaxed | – |
 //!
-//! T3 publishes what belongs to the opening, such as a token. T7 publishes nothing: who must see a
-//! later value of something only together with the new generation stores that value afterwards,
-//! with release, and reads the generation after it.
+//! T3 publishes what belongs to the opening, such as a token. T7 publishes nothing: a value that
+//! must be seen only together with the new generation is stored after T7, with release, and a
+//! thread that reads the value reads the generation after it.
 
 #[cfg(all(test, lockspan_loom))]
 mod loom;

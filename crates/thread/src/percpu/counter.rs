@@ -8,7 +8,16 @@ use std::fmt;
 use super::parts::Parts;
 use crate::sync::machine::{AtomicU64, Ordering};
 
-/// A sum of which each processor has a part. It wraps around, as [`i64::wrapping_add`] does.
+/// A counter of which each processor has a part. It wraps around, as [`i64::wrapping_add`] does.
+///
+/// ```
+/// use lockspan_thread::percpu::Counter;
+///
+/// let hits = Counter::new();
+/// hits.add(2);
+/// hits.add(-1);
+/// assert_eq!(hits.sum(), 1);
+/// ```
 pub struct Counter {
     parts: Parts,
 }
@@ -52,8 +61,9 @@ impl Counter {
         self.words(part)[1].fetch_add(n.cast_unsigned(), Ordering::Relaxed);
     }
 
-    /// Adds up the parts, one after the other. Everything added before the call is in it, as far as
-    /// this thread knows of it; what is added meanwhile may be.
+    /// Adds up the parts, one after the other. The sum contains everything that was added before
+    /// the call as far as this thread is synchronized with it, and may contain what is added during
+    /// the call.
     #[must_use]
     pub fn sum(&self) -> i64 {
         let parts = (0..=self.parts.cpus()).flat_map(|part| self.words(part));

@@ -1,12 +1,19 @@
-//! Data of each processor, changed by plain stores.
+//! Per-CPU data: counters, stacks and values of which each processor has its own part.
 //!
 //! # When to use it
 //!
-//! When many threads change one thing so often that its cache line is what they wait for: a
-//! counter, the free list of an allocator. Most of the gain comes from the split into one part a
-//! processor; the rest from leaving out the interlocked instruction, which a part needs none of,
-//! because the kernel aborts a change that is interrupted. Reading the whole is slow, and a moment
-//! when all parts are looked at does not exist: [`Counter::sum`] adds up what it finds.
+//! Use it when many threads change one thing so often that they wait for its cache line: a counter,
+//! the free list of an allocator. Most of the gain comes from the split into one part per
+//! processor. The rest comes from plain stores instead of atomic read-modify-writes: the kernel
+//! aborts a change that is interrupted (restartable sequences). Reading the whole is slow, and
+//! there is no snapshot of all parts at one moment: [`Counter::sum`] adds up one after the other.
+//!
+//! | type | for |
+//! |---|---|
+//! | [`Counter`] | a sum |
+//! | [`Stack`] | a free list of values that fit into a word, such as `Box` |
+//! | [`Slot`] | any value: a thread borrows the one of its processor |
+//! | [`revocable::PerCpu`](crate::revocable::PerCpu) | several words that a thread stores in turn |
 //!
 //! ```
 //! use lockspan_thread::percpu::{Counter, Stack};
@@ -18,38 +25,38 @@
 //!
 //! let spare: Stack<Box<[u8; 64]>> = Stack::with_capacity(32);
 //! spare.push(Box::new([0; 64])).expect("a new stack is not full");
-//! // Another processor's part is reached by `drain`; this thread may have moved meanwhile.
+//! // This thread may have moved to another processor meanwhile: `drain_all` looks everywhere.
 //! let buffer = spare.pop().or_else(|| spare.drain_all().pop());
 //! assert!(buffer.is_some());
 //! ```
 //!
-//! The global allocator must not be the first to use any of this: [`backend`] says why, and also
-//! what it means for libraries that are unloaded.
-//!
-//! [`Slot`] is for values that are more than a word: a thread borrows its processor's, by a lock
-//! that costs little, and gets a spare one if another thread was stopped in the middle.
-//!
-//! [`revocable::PerCpu`](crate::revocable::PerCpu) is for words of which a thread stores several,
-//! one after the other: the next thread on the processor takes them from one that was stopped in
-//! the middle, and any thread can take the words of each processor to read them.
-//!
 //! # What is promised
 //!
-//! - Nothing is lost or seen twice, whatever is preempted, moved to another processor or
-//!   interrupted by a signal, and whatever processors come and go: there is a part for each one
-//!   that the machine can have.
-//! - A change by a thread is seen by whoever learns of it by other means, as with any store.
-//! - In the child of a fork everything goes on, even if another thread of the parent was at work.
-//!   Only the values of a [`Slot`] that other threads had at that moment stay taken in the child,
-//!   since nobody knows what state they are in: [`Slot::lock`] takes spares instead, up to the
-//!   limit, and then waits for ever, as [`Slot::for_each`] and [`Slot::drain`] do for such a value.
-//!   If the child is the first to ask for the [`backend`], it finds that out by itself and starts a
-//!   thread for it, which is not every C library's strength: ask before you fork. A child of
-//!   `vfork` must not touch any of this.
-//! - A signal handler may interrupt anything here, but must not use any of it. A [`Stack`] that its
-//!   thread drains at that moment has a latch shut, for which the handler would wait for ever.
-//! - [`backend`] says whether all this is had without locks. Where it is not, a part has a lock,
-//!   and threads are spread over the parts by the order in which they first came.
+//! - Nothing is lost or counted twice, even if a thread is preempted, moved to another processor or
+//!   interrupted by a signal. There is a part for every processor that the machine can have, so
+//!   processors may go online and offline.
+//! - A change by a thread is visible to a thread that learns of it by synchronization, as with any
+//!   store.
+//! - [`backend`] tells whether this machine supports it without locks. Where it does not, each part
+//!   has a lock, and threads are distributed over the parts in the order of their first use.
+//!
+//! # Limits
+//!
+//! - The global allocator must not be the first to use any of this: [`backend`] says why, and what
+//!   it means for libraries that are unloaded.
+//! - A signal handler must not use any of this: it would wait for ever for a [`Stack`] that the
+//!   interrupted thread drains.
+//!
+//! # Fork
+//!
+//! Everything works in the child of a fork, even if another thread of the parent was at work, with
+//! one exception: a value of a [`Slot`] that another thread held stays locked in the child. There,
+//! [`Slot::lock`] takes spare values up to the limit and then waits for ever, and so do
+//! [`Slot::for_each`] and [`Slot::drain`] for such a value.
+//!
+//! Call [`backend`] before you fork: the first call starts threads, which not every C library
+//! supports in the child of a multi-threaded process. A child of `vfork` must not touch any of
+//! this.
 
 pub(crate) mod chain;
 mod counter;

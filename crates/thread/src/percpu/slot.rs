@@ -30,7 +30,10 @@ use super::parts::number_of_this_thread;
 use crate::backend::{Area, possible_cpus};
 use crate::biased::{Mutex, MutexGuard};
 
-/// Values, one for each processor and some to spare. See the [module](super) for when to use it.
+/// Values of any type, one for each processor and some spares.
+///
+/// A thread borrows the value of its processor. If another thread was preempted while it borrowed
+/// that value, the thread gets a spare, which is made on demand and stays.
 ///
 /// ```
 /// use lockspan_thread::percpu::Slot;
@@ -106,20 +109,21 @@ impl<T: Default + 'static> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// How many values a processor has at most, unless `with_limit` says otherwise.
+    /// How many values a processor has at most by default. See [`with_limit`](Self::with_limit).
     pub const LIMIT: usize = 8;
 
-    /// A value for each processor that the machine can have, made by `make`, which is kept for
-    /// spares. It may be called more often than there are values: if two threads need a spare at
-    /// once, one gets the other's.
+    /// Makes a value for each processor that the machine can have with `make`, and spares later. If
+    /// two threads need a spare at once, both call `make`, and one of the two values is dropped.
+    #[must_use]
     pub fn new(make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         Self::with_limit(Self::LIMIT, make)
     }
 
-    /// The same with at most `limit` values for each processor.
+    /// [`new`](Self::new) with at most `limit` values for each processor. Defaults to 8.
     ///
     /// # Panics
     /// If `limit` is 0.
+    #[must_use]
     pub fn with_limit(limit: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
         assert!(limit > 0, "a processor needs at least one value");
         let chains = (0..possible_cpus()).map(|_| Link::new(Mutex::new(make()))).collect();
@@ -138,33 +142,34 @@ impl<T> Slot<T> {
         self.links().count()
     }
 
-    /// There is a value for each processor, and there are processors.
+    /// Always `false`: there is a value for each processor.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Calls `work` with a value that nobody else has: this processor's if it is free, else a
-    /// spare. Within `work` a further call gets another value.
+    /// Calls `work` with a value that nobody else uses: the one of this processor if it is free,
+    /// otherwise a spare. A call inside `work` gets another value.
     #[inline]
     pub fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         work(&mut self.lock())
     }
 
-    /// The same as a guard.
+    /// Like [`with`](Self::with), as a guard.
     ///
-    /// Waits if this processor has as many values as it may and none is free. So a thread that
-    /// has as many guards as the limit says, and wants one more, may wait for itself.
+    /// Waits if this processor has as many values as the limit allows and none is free. A thread
+    /// that holds as many guards as the limit may deadlock with itself.
     ///
     /// # Panics
-    /// If the function that makes values calls this, and would have to be called again for it.
+    /// If the function that makes values calls this, and another value would have to be made.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let first = self.first();
         first.value.try_lock().unwrap_or_else(|| self.lock_spare(first))
     }
 
-    /// Like [`lock`](Self::lock), but none instead of waiting, or of a panic.
+    /// Like [`lock`](Self::lock), but returns `None` instead of waiting or panicking.
+    #[must_use]
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.try_chain(self.first()).ok()
     }
@@ -200,8 +205,8 @@ impl<T> Slot<T> {
         Some((self.make)())
     }
 
-    /// Calls `work` with each value, spares as well, one after the other, from any thread. Waits
-    /// for who has one. What happens to the others meanwhile is not seen.
+    /// Calls `work` with each value, including spares, one after the other, from any thread. Waits
+    /// for threads that use a value. The other values may change meanwhile.
     pub fn for_each(&self, mut work: impl FnMut(&mut T)) {
         self.links().for_each(|link| work(&mut link.value.lock()));
     }
@@ -216,7 +221,7 @@ impl<T> Slot<T> {
         self.links().map(fresh).collect()
     }
 
-    /// All values, for who has the whole for itself.
+    /// All values, for a caller with exclusive access.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.chains.iter_mut().flat_map(|first| {
             let mut next = Some(first);

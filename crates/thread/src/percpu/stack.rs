@@ -38,11 +38,12 @@ use crate::sync::machine::{AtomicU64, Ordering};
 /// How many items a section moves at most: a section that takes too long never gets done.
 const BATCH: usize = 64;
 
-/// Something that fits into a word.
+/// A value that fits into a word, so that a [`Stack`] can hold it: `u64`, `usize`, `Box<T>`,
+/// `Arc<T>`, and types that you implement it for.
 ///
 /// # Safety
-/// [`from_word`](Self::from_word) makes of each word that [`into_word`](Self::into_word) gave,
-/// once, the value that it was made of, on any thread if the type is [`Send`].
+/// [`from_word`](Self::from_word) turns each word that [`into_word`](Self::into_word) returned back
+/// into the value that it was made of, once, and on any thread if the type is [`Send`].
 pub unsafe trait Item: Sized {
     /// Turns the value into a word.
     fn into_word(self) -> u64;
@@ -110,7 +111,18 @@ unsafe impl<T> Item for Arc<T> {
     }
 }
 
-/// A stack with a part for each processor. The order holds within a part only.
+/// A stack with a part for each processor: the last item pushed on a processor is popped first
+/// there.
+///
+/// ```
+/// use lockspan_thread::percpu::Stack;
+///
+/// let spare: Stack<Box<u64>> = Stack::with_capacity(32);
+/// if let Err(full) = spare.push(Box::new(7)) {
+///     drop(full); // the part of this processor has 32 items already
+/// }
+/// assert_eq!(spare.drain_all(), [Box::new(7)]);
+/// ```
 pub struct Stack<T: Item> {
     parts: Parts,
     items: PhantomData<T>,
@@ -136,7 +148,7 @@ impl<T: Item> Stack<T> {
     /// An empty stack with room for `capacity` items on each processor.
     ///
     /// # Panics
-    /// If no memory can be so large.
+    /// If the size overflows.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let bytes = capacity.saturating_mul(size_of::<u64>()).saturating_add(ITEMS);
@@ -155,22 +167,22 @@ impl<T: Item> Stack<T> {
         self.parts.cpus()
     }
 
-    /// How many items there are, as far as can be said while others push and pop.
+    /// How many items there are. A guess while other threads push and pop.
     #[must_use]
     pub fn len(&self) -> usize {
         (0..=self.cpus()).map(|part| self.part(part).length()).sum()
     }
 
-    /// Whether no item was found anywhere.
+    /// Whether [`len`](Self::len) is 0.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts `item` on this processor's part.
+    /// Pushes `item` to the part of this processor.
     ///
     /// # Errors
-    /// Gives it back if the part is full.
+    /// Returns the item if the part is full.
     #[inline]
     pub fn push(&self, item: T) -> Result<(), T> {
         let word = item.into_word();
@@ -193,8 +205,8 @@ impl<T: Item> Stack<T> {
         }
     }
 
-    /// Takes the item on top of this processor's part. None does not mean that other processors
-    /// have none: see [`drain_all`](Self::drain_all).
+    /// Pops the top item of this processor's part. `None` means that this part is empty; others may
+    /// have items: see [`drain_all`](Self::drain_all).
     #[inline]
     #[must_use]
     pub fn pop(&self) -> Option<T> {
@@ -217,8 +229,9 @@ impl<T: Item> Stack<T> {
         (self.pop_words(&mut word) == 1).then_some(word[0])
     }
 
-    /// Moves items from the end of `items` to this processor's part, up to 64 at once, until one
-    /// part that it meets is full. Gives the number of items moved.
+    /// Moves items from the end of `items` to this processor's part, up to 64 at once, until the
+    /// part is full. If the thread moves meanwhile, it goes on with its new processor's part.
+    /// Returns the number of items moved.
     pub fn push_many(&self, items: &mut Vec<T>) -> usize {
         let before = items.len();
         while !items.is_empty() {
@@ -242,7 +255,7 @@ impl<T: Item> Stack<T> {
     }
 
     /// Moves up to `count` items from this processor's part to the end of `items`, up to 64 at
-    /// once. Gives their number, which is smaller than `count` only if a part ran empty.
+    /// once. Returns their number, which is smaller than `count` only if the part ran empty.
     pub fn pop_many(&self, count: usize, items: &mut Vec<T>) -> usize {
         let before = items.len();
         items.reserve(count.min(self.capacity()));
@@ -259,14 +272,14 @@ impl<T: Item> Stack<T> {
         items.len() - before
     }
 
-    /// Takes all items of one processor, from any thread on any processor. A processor that the
-    /// machine cannot have has none.
+    /// Takes all items of one processor, from any thread on any processor. Returns nothing for a
+    /// processor number that the machine cannot have.
     #[must_use]
     pub fn drain(&self, cpu: usize) -> Vec<T> {
         if cpu < self.cpus() { self.drain_part(cpu) } else { Vec::new() }
     }
 
-    /// Takes all items, processor by processor. What is pushed meanwhile may stay.
+    /// Takes all items, processor by processor. An item that is pushed meanwhile may stay.
     #[must_use]
     pub fn drain_all(&self) -> Vec<T> {
         let parts = (0..=self.cpus()).filter(|part| self.part(*part).length() > 0);

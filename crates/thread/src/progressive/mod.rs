@@ -1,92 +1,58 @@
-//! Progressive locks: a holder moves on from state to state, each excluding a little more.
+//! Progressive locks: a holder moves on from state to state, and each state excludes more.
 //!
-//! | type | states | take it when |
+//! | type | states | use it when |
 //! |---|---|---|
-//! | [`Lock`] | Read, Seek, Write, Atomic | readers now and then find something to write |
-//! | [`UpgradeLock`] | Read, Atomic | readers change by atomics and must not be refused |
+//! | [`Lock`] | Read, Seek, Write, Atomic | readers sometimes find that they must write |
+//! | [`UpgradeLock`] | Read, Atomic | readers change atomics, and must never be refused |
 //! | [`ClaimLock`] | Read, Join, Claim, Atomic, Alone | many change at once, and agree first |
 //!
-//! They are three types because their states do not mix: a seeker that writes would look like the
-//! beginning of a claim phase, and the other way round. Every state is a type of guard, every
-//! transition consumes one and gives the next, and what has no transition does not compile:
+//! ```
+//! use lockspan_thread::progressive::base::{Lock, SeekGuard};
+//!
+//! let names = Lock::new(vec!["ann"]);
+//! let seek = names.seek(); // reads beside readers, and is sure to become the writer
+//! if !seek.contains(&"bob") {
+//!     let mut write = SeekGuard::write(seek); // waits for the readers to leave
+//!     write.push("bob");
+//! }
+//! assert_eq!(names.read().len(), 2);
+//! ```
+//!
+//! Every state is a type of guard. Every transition consumes a guard and returns the next one, so a
+//! transition that does not exist does not compile:
 //!
 //! ```compile_fail,E0599
 //! use lockspan_thread::progressive::base::{Lock, ReadGuard};
 //! let lock = Lock::new(1);
 //! let _ = ReadGuard::write(lock.read()); // a reader cannot write; it can try to seek
 //! ```
-//! ```compile_fail,E0599
-//! use lockspan_thread::progressive::base::{Lock, SeekGuard};
-//! let lock = Lock::new(1);
-//! let _ = SeekGuard::join(lock.seek()); // Seek and Join do not mix
-//! ```
-//! ```compile_fail,E0599
-//! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
-//! let lock = ClaimLock::new(1);
-//! let _ = ReadGuard::atomic(lock.read()); // a reader has to join and claim first
-//! ```
-//! ```compile_fail,E0599
-//! use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
-//! let lock = ClaimLock::new(1);
-//! let _ = ReadGuard::try_seek(lock.read()); // there is no Seek here
-//! ```
-//! ```compile_fail,E0599
-//! use lockspan_thread::progressive::claim::ClaimLock;
-//! let lock = ClaimLock::new(1);
-//! let _ = lock.write(); // nor Write
-//! ```
-//! ```compile_fail,E0599
-//! use lockspan_thread::progressive::upgrade::{AtomicGuard, ReadGuard, UpgradeLock};
-//! let lock = UpgradeLock::new(1);
-//! let _ = AtomicGuard::read(ReadGuard::atomic(lock.read())); // there is no way back
-//! ```
-//! ```compile_fail,E0596
-//! use lockspan_thread::progressive::base::Lock;
-//! let lock = Lock::new(1);
-//! *lock.atomic() += 1; // beside others: the data has to be atomic itself
-//! ```
-//! ```compile_fail,E0382
-//! use lockspan_thread::progressive::base::{Lock, SeekGuard};
-//! let lock = Lock::new(1);
-//! let seek = lock.seek();
-//! let mut write = SeekGuard::write(seek);
-//! *write = *seek; // the seek guard is gone
-//! ```
-//!
-//! The states of a lock are its own: no other crate can add one, alone with the data or not.
-//!
-//! ```compile_fail,E0277
-//! use lockspan_thread::progressive::{base::RawLock, state::Holds};
-//! struct Mine;
-//! impl Holds<Mine> for RawLock {
-//!     fn leave(&self) {}
-//! }
-//! ```
 //!
 //! # Waiting
 //!
-//! All three wait in the same way: they spin a little, then sleep in a line whose first can be
-//! passed for 200 µs at most; `turnstile.rs` explains it. Every transition that can wait has a
-//! `try_` form, which never waits, and a `_timeout` form. Both give the guard back as it was if
-//! they do not succeed; three timed transitions that can need two steps may end between these
-//! ([`claim::Unfinished`]). There are no futures: the first in line looks at the clock, which a
-//! task cannot do by itself. A lock is not re-entrant: a thread that holds a guard and asks for
-//! another may wait for itself. Guards are `Send`; a panic under a guard ends the hold, and there
-//! is no poisoning.
+//! - All three wait in the same way: a thread spins a little, then sleeps in a queue. Others can
+//!   pass the first in the queue for at most 200 µs.
+//! - Every transition that can wait has a `try_` form, which never waits, and a `_timeout` form.
+//!   Both return the guard as it was if they do not succeed. Three timed transitions take two steps
+//!   and may end between them: [`claim::Unfinished`].
+//! - The locks are not re-entrant: a thread that holds a guard and asks for another may deadlock
+//!   with itself.
+//! - Guards are `Send`. A panic under a guard releases it; there is no poisoning.
+//! - There are no futures. For async tasks use [`fair::RwLock`](crate::fair::RwLock).
 //!
 //! # Fork
 //!
-//! In the child of a fork the thread that forked still holds what it held, and what other threads
-//! held stays held. A lock that another thread waited for at that moment must not be used in the
-//! child, not even to end a hold: the line may be locked by a thread that the child does not have,
-//! and its first may be one.
+//! In the child of a fork the forking thread still holds what it held, and what other threads held
+//! stays held. If another thread waited for a lock at that moment, the child must not use that lock
+//! at all, not even to release it.
 //!
-//! # Source
+//! # More
 //!
-//! Willy Tarreau's progressive locks for C (plock), and a note of his that adds Join and Claim. His
-//! locks only spin, and collapse when threads outnumber processors; the note's table breaks its
-//! promises in seven ways, which `docs/failures.md` lists with the tests that show that they do not
-//! happen here. `docs/progressive.md` helps to choose, and has a table of all transitions.
+//! `docs/progressive.md` in the repository helps to choose and has a table of all transitions.
+//!
+//! The idea is from Willy Tarreau's progressive locks for C (plock), and from a note of his that
+//! adds Join and Claim. His locks only spin, which is slow when threads outnumber processors; these
+//! sleep. `docs/failures.md` lists seven ways in which the table of the note breaks its promises,
+//! with the tests that show that they do not happen here.
 
 pub mod base;
 pub mod claim;
@@ -106,6 +72,55 @@ pub use self::base::Lock;
 pub use self::claim::ClaimLock;
 pub use self::guard::{Guard, Locked};
 pub use self::upgrade::UpgradeLock;
+
+/// Transitions that do not exist, and states of other crates, do not compile.
+///
+/// ```compile_fail,E0599
+/// use lockspan_thread::progressive::base::{Lock, SeekGuard};
+/// let lock = Lock::new(1);
+/// let _ = SeekGuard::join(lock.seek()); // Seek and Join do not mix
+/// ```
+/// ```compile_fail,E0599
+/// use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
+/// let lock = ClaimLock::new(1);
+/// let _ = ReadGuard::atomic(lock.read()); // a reader has to join and claim first
+/// ```
+/// ```compile_fail,E0599
+/// use lockspan_thread::progressive::claim::{ClaimLock, ReadGuard};
+/// let lock = ClaimLock::new(1);
+/// let _ = ReadGuard::try_seek(lock.read()); // there is no Seek here
+/// ```
+/// ```compile_fail,E0599
+/// use lockspan_thread::progressive::claim::ClaimLock;
+/// let lock = ClaimLock::new(1);
+/// let _ = lock.write(); // nor Write
+/// ```
+/// ```compile_fail,E0599
+/// use lockspan_thread::progressive::upgrade::{AtomicGuard, ReadGuard, UpgradeLock};
+/// let lock = UpgradeLock::new(1);
+/// let _ = AtomicGuard::read(ReadGuard::atomic(lock.read())); // there is no way back
+/// ```
+/// ```compile_fail,E0596
+/// use lockspan_thread::progressive::base::Lock;
+/// let lock = Lock::new(1);
+/// *lock.atomic() += 1; // beside others: the data has to be atomic itself
+/// ```
+/// ```compile_fail,E0382
+/// use lockspan_thread::progressive::base::{Lock, SeekGuard};
+/// let lock = Lock::new(1);
+/// let seek = lock.seek();
+/// let mut write = SeekGuard::write(seek);
+/// *write = *seek; // the seek guard is gone
+/// ```
+/// ```compile_fail,E0277
+/// use lockspan_thread::progressive::{base::RawLock, state::Holds};
+/// struct Mine;
+/// impl Holds<Mine> for RawLock {
+///     fn leave(&self) {}
+/// }
+/// ```
+#[cfg(doctest)]
+struct DoesNotCompile;
 
 /// The moment that lies `timeout` from now; a very long wait is thirty years.
 fn until(timeout: std::time::Duration) -> std::time::Instant {

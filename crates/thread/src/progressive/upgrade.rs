@@ -2,9 +2,9 @@
 //!
 //! # When to use it
 //!
-//! When readers find out that something has to be changed, and the changes of several threads go
-//! well together (each is made by the data's own atomics). No reader sees the data change while
-//! it reads; the changes are made when all readers have left or upgraded.
+//! Use it when readers find that something has to be changed, and the changes of several threads
+//! can be made at the same time, with atomic variables. No reader sees the data change while it
+//! reads: the changes are made when all readers have left or upgraded.
 //!
 //! ```
 //! use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,15 +21,17 @@
 //! assert_eq!(hits.into_inner().into_inner(), 1);
 //! ```
 //!
-//! # How it works
+//! # What is promised
 //!
-//! It is the word of [`base`](super::base), of which only the readers and the atomics are used:
-//! its transitions T1, T4, T5, T8 and T10, with its orderings. T10 is refused there when somebody
-//! seeks or writes; here nobody does. There is no way back from Atomic to Read: who needs one has
-//! [`Lock`](super::Lock), whose atomics then wait for each other.
-//!
-//! An upgraded reader waits until every other reader has left or upgraded too, so a reader that
-//! waits for an upgraded thread waits for ever.
+//! - An upgrade is never refused. It waits until every other reader has left or upgraded too. So a
+//!   reader must not wait for a thread that has upgraded: that is a deadlock.
+//! - There is no way back from Atomic to Read. [`Lock`](super::Lock) has one.
+//! - A thread that cannot enter waits in a queue. Others can pass the first in the queue for at
+//!   most 200 µs.
+
+// The word is that of `base`, of which only the readers and the atomics are used: its transitions
+// T1, T4, T5, T8 and T10, with its orderings. T10 is refused there beside a seeker or a writer;
+// here there is none.
 
 use core::fmt;
 use std::time::{Duration, Instant};
@@ -39,11 +41,12 @@ use super::guard::{Guard, Locked};
 use super::state::{Atomic, Holds, Read, sealed};
 use super::until;
 
-/// Read and Atomic with a guaranteed upgrade; the [module](self) explains it.
+/// A lock with the states Read and Atomic, and an upgrade that is never refused; see the
+/// [module](self).
 pub type UpgradeLock<T> = Locked<RawUpgradeLock, T>;
-/// Beside other readers.
+/// Guard of a reader, beside other readers.
 pub type ReadGuard<'a, T> = Guard<'a, RawUpgradeLock, Read, T>;
-/// Beside others that change the data by its own atomics.
+/// Guard of an atomic: it changes atomic variables in the data, beside other atomics.
 pub type AtomicGuard<'a, T> = Guard<'a, RawUpgradeLock, Atomic, T>;
 
 /// [`UpgradeLock`] without data: the word and its transitions.

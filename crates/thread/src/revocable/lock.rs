@@ -1,4 +1,69 @@
-//! The lock: who owns it, and how one becomes the owner.
+//! How a revocable lock works: its word, invariants and transitions. `mod.rs` has the public
+//! documentation.
+//!
+//! # The word
+//!
+//! 0, or the name of an acquisition; `record.rs` explains names and what is known about them. An
+//! acquisition is bound to the processor that its thread was on, and its stores happen only there;
+//! if the thread has moved, its next store binds it anew, under a new name.
+//!
+//! | word | record of the name | who may store |
+//! |------|--------------------|---------------|
+//! | 0 | – | nobody |
+//! | n | not settled | victims of n whose sections are not over yet; n waits for that |
+//! | n | settled, bound to c | n's thread, in a section on c |
+//! | n | released, or left behind by a fork | nobody |
+//! | n, marked | – | nobody, once the signal has come: see `signals.rs` |
+//!
+//! # Invariants
+//!
+//! - **I1** A section stores only if the word is its name and the processor the name's, and no
+//!   interruption lies between these checks and the store.
+//! - **I2** The word changes by interlocked exchanges alone, each of which names what it replaces.
+//!   No name comes twice, so an exchange proves that nobody has owned the lock in between.
+//! - **I3** When a name has settled, no section of another name under this lock is at work, nor
+//!   will one store. `acquire` returns after that.
+//! - **I4** Only a settled name is released, or followed to another processor.
+//! - **I5** While the word is a name that has moved (T7), the lock's `origin` is the first name of
+//!   the same acquisition, which is its `Owner`. The owner stores it conditionally, as any word
+//!   under the lock, before its acquire returns. So no store of another acquisition lands there
+//!   later, and a thread that finds the same word before and after it reads `origin` has the
+//!   word's owner.
+//!
+//! # Transitions
+//!
+//! | id | word | call | needs | then, before it settles |
+//! |----|------|------|-------|-------------------------|
+//! | T1 | 0 → m | acquire | – | nothing (I4) |
+//! | T2 | n → m | acquire | n released, left behind, or of this thread | nothing (I4) |
+//! | T3 | n → m | `Local`, `Force` | n settled and bound here | nothing: see below |
+//! | T4 | n → m | `Force` | – | barrier that aborts sections: see below |
+//! | T5 | n → m | `Force`, no sections | n settled: waits | barrier; waits for n's flag |
+//! | T6 | n → 0 | release, drop | – | – |
+//! | T7 | n → m, moved | store by a moved thread | n is the ticket's | nothing: n was its own |
+//! | T8 | n | acquire | n of this thread, not released | nothing: the same ticket |
+//! | T9 | n → m → 0 | `cancel_owner` | n's owner is the given one | as T2 to T5, then T6 |
+//! | T10 | n | `cancel_owner` | n's owner is another one, or n is 0 | barrier or wait, see below |
+//!
+//! The backend `signal` has T1, T2, T6, T8 and steps of its own, in `signals.rs`.
+//!
+//! T3 exchanges the word on the processor that n is bound to: n's thread is elsewhere, or was
+//! interrupted there, and then leaves the section that it may be in.
+//!
+//! T4 sends its barrier to n's processor; to all of them if that is not known, or if n has not
+//! settled: then n's thread may not yet have sent its own barrier, so that whom it robbed may still
+//! be in a section anywhere.
+//!
+//! T10 finds that the given owner has gone. If n has settled, that owner is over (I3). If not, n's
+//! thread may not have sent its barrier yet: with sections the cancel sends its own to all
+//! processors, without them it waits until n has settled.
+//!
+//! # Orderings
+//!
+//! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record
+//! are stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows
+//! them in order, and who acquires sees those of all owners before: by T1 and T2 as it saw the
+//! release, by T3 as both ran on one processor, by T4 and T5 as the barrier is the victim's too.
 
 use std::fmt;
 
@@ -13,25 +78,25 @@ use crate::backend::{
 use crate::spin::Patience;
 use crate::sync::machine::{AtomicU64, Ordering};
 
-/// What to do if somebody owns the lock.
+/// What [`Lock::acquire`] does if another thread owns the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Steal {
-    /// Leave it to them.
+    /// Do not take it: the call is refused.
     Never,
-    /// Take it if that needs no interrupt on another processor: if the owner was last on this one,
-    /// or is this thread. May fail at any time.
+    /// Take it only if that needs no interrupt on another processor, that is if the owner ran last
+    /// on this one. May be refused at any time.
     Local,
-    /// Take it. Cannot fail.
+    /// Take it. Never refused.
     Force,
 }
 
-/// Why a lock was not had.
+/// Why a lock was not acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// Somebody owns it, and the [`Steal`] policy left it to them.
+    /// Another thread owns the lock, and [`Steal`] said not to take it.
     Held,
-    /// The thread is about to end, or the kernel knows nothing of it: it can own nothing.
+    /// This thread cannot own a lock: it is about to end, or has no restartable sequences.
     Thread,
 }
 
@@ -46,7 +111,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// A lock with the words under it. See the [module](super).
+/// A revocable lock with the words that it protects. See the [module](super).
 pub struct Lock<T> {
     /// The name of the owner's acquisition, or 0.
     owner: AtomicU64,
@@ -91,18 +156,18 @@ impl<T> Lock<T> {
         Self { owner, origin, gate: Latch::new(), words }
     }
 
-    /// The words, for everybody to [`peek`](super::Word::peek) at.
+    /// The words. Any thread may [`peek`](super::Word::peek) at them.
     pub fn words(&self) -> &T {
         &self.words
     }
 
-    /// Whether somebody owned it at this moment.
+    /// Whether a thread owned the lock at this moment.
     #[must_use]
     pub fn is_owned(&self) -> bool {
         Name::of(self.owner.load(Ordering::Acquire)).is_some_and(|name| !is_released(name))
     }
 
-    /// The acquisition that owned it at this moment, if any did.
+    /// The acquisition that owned the lock at this moment.
     #[must_use]
     pub fn owner(&self) -> Option<Owner> {
         let (seen, owner) = self.look();
@@ -132,8 +197,8 @@ impl<T> Lock<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Refused::Held`] if another thread owns it and may keep it; [`Refused::Thread`] if this
-    /// thread can own nothing.
+    /// [`Refused::Held`] if another thread owns the lock and `steal` does not take it;
+    /// [`Refused::Thread`] if this thread cannot own a lock.
     #[inline]
     pub fn acquire(&self, steal: Steal) -> Result<Ticket<'_, T>, Refused> {
         self.acquire_by(backend().backend(), steal)
@@ -210,8 +275,8 @@ impl<T> Lock<T> {
         }))
     }
 
-    /// Takes the lock from its owner and leaves it to nobody. When this returns, the ticket that
-    /// there was stores nothing any more.
+    /// Takes the lock from its owner and leaves it free. When this returns, the owner's ticket
+    /// stores nothing any more.
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); and [`Refused::Held`] for [`Steal::Never`] even if this
@@ -223,9 +288,9 @@ impl<T> Lock<T> {
         self.take_by(backend().backend(), steal, None).map(drop)
     }
 
-    /// Takes the lock from this one owner, if it still owns it, and leaves it to nobody. When this
-    /// returns `Ok`, that acquisition stores nothing any more under this lock: `true` if this call
-    /// has ended it, `false` if it was gone. Any other owner keeps the lock, also a later
+    /// Takes the lock from this one owner, if it still owns it, and leaves it free. Returns `true`
+    /// if this call has ended that acquisition, `false` if it had ended before. Either way it
+    /// stores nothing under this lock any more. Any other owner keeps the lock, even a later
     /// acquisition by the same thread.
     ///
     /// ```

@@ -8,7 +8,7 @@
 //! | n | n's thread, in a section |
 //! | n, marked | n's thread, if it compared the word before and was not interrupted since |
 //!
-//! # Transitions, beside T1, T2 and T6 of the [module](super)
+//! # Transitions, beside T1, T2 and T6 of `lock.rs`
 //!
 //! | id | word | who | then |
 //! |----|------|-----|------|

@@ -43,42 +43,48 @@ macro_rules! specs {
 
 specs! {
     "LS.TELL" "session verb [field ...]",
-        2..any, 0, "A node's message; no reply, the answer comes as an event", parse::tell;
-    "LS.OPEN" "[LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id]",
-        0..8, 0, "Opens a session", parse::open;
+        2..any, 0, "Sends a node's message; no reply, the answer comes as an event", parse::tell;
+    "LS.OPEN" "[LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id] \
+        [LABEL text]",
+        0..10, 0, "Opens a session", parse::open;
     "LS.KEEP" "session",
         1..1, 0, "Extends a session's lease", parse::keep;
     "LS.CLOSE" "session",
-        1..1, 0, "Ends a session and all that it holds", parse::close;
+        1..1, 0, "Ends a session and releases all that it holds", parse::close;
     "LS.END" "id",
-        1..1, 0, "An operator ends a session by its public id: its lease is its last", parse::end;
+        1..1, 0, "Ends a session by its public id (operators): no more renewal", parse::end;
     "LS.EVENTS" "session push|message|none",
-        2..2, 0, "Tells this connection of a session's events", parse::events;
-    "LS.ACQUIRE" "session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [OWNER n ...]",
-        3..any, 2, "Takes a record for reading or writing, or a place in line", parse::acquire;
+        2..2, 0, "Sends the events of a session to this connection", parse::events;
+    "LS.ACQUIRE" "session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [NOTE text] \
+        [OWNER n ...]",
+        3..any, 2, "Acquires a record for reading or writing, or waits for it", parse::acquire;
     "LS.RELEASE" "session record seq [KEEP n]",
-        3..5, 2, "Gives a record back, or goes on reading it", parse::release;
+        3..5, 2, "Releases a record, or keeps it for reading", parse::release;
     "LS.CONVERT" "session record seq R|W [WAIT ms|forever]",
-        4..6, 2, "Turns a read into a write or a write into a read", parse::convert;
+        4..6, 2, "Upgrades a read to a write, or downgrades a write to a read", parse::convert;
     "LS.CANCEL" "session record seq",
-        3..3, 2, "Leaves the line", parse::cancel;
-    "LS.LOCK" "record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]",
-        2..8, 1, "Waits for a lock with a session of its own; answers with its handle", parse::lock;
+        3..3, 2, "Cancels a waiting acquire", parse::cancel;
+    "LS.LOCK" "record R|W [WAIT ms|forever] [LEASE ms] [ID uuid] [LABEL text] [NOTE text]",
+        2..12, 1, "Acquires a lock that has its own session; replies with its handle", parse::lock;
     "LS.RENEW" "record handle",
-        2..2, 1, "Extends the lease of a lock, after a restart of the server too", parse::renew;
+        2..2, 1, "Extends the lease of a lock, also after a restart of the server", parse::renew;
     "LS.UNLOCK" "record handle",
-        2..2, 1, "Ends a lock of LS.LOCK", parse::unlock;
+        2..2, 1, "Releases a lock of LS.LOCK", parse::unlock;
     "LS.REASSERT" "session record epoch seq R|W HELD token|WAITING [TICKET n] [UPGRADE] \
         [OWNER n ...] [FORMER id]",
-        6..any, 2, "Tells a new term what was held or waited for", parse::reassert;
+        6..any, 2, "Re-asserts a claim on a record after a restart", parse::reassert;
     "LS.REASSERTED" "session epoch count sum [GROUPS ranges] [FORMER id]",
-        4..8, 0, "Tells a new term that this was all", parse::reasserted;
+        4..8, 0, "Ends the re-assertion: all records have been reported", parse::reasserted;
+    "LS.LABEL" "session text",
+        2..2, 0, "Names a session for people", parse::label;
+    "LS.TAKEBACK" "record [WAIT ms]",
+        1..3, 1, "An operator asks the holders of a record to give it back", parse::take_back;
     "LS.INSPECT" "record",
-        1..1, 1, "Shows who holds a record and who waits for it", parse::inspect;
+        1..1, 1, "Shows the holders and the waiters of a record", parse::inspect;
     "LS.HISTORY" "record [COUNT n]",
-        1..3, 1, "Shows what happened to a record lately", parse::history;
+        1..3, 1, "Shows the recent events of a record", parse::history;
     "LS.WAITS" "",
-        0..0, 0, "Shows who waits for whom, and deadlocks that were refused", parse::waits;
+        0..0, 0, "Shows who waits for whom, and refused deadlocks", parse::waits;
     "LS.LOCKS" "[cursor] [MATCH pattern] [COUNT n]",
         0..5, 0, "Lists records that are held or waited for", parse::locks;
     "LS.SESSIONS" "[AFTER id] [COUNT n]",
@@ -86,30 +92,30 @@ specs! {
     "LS.SLOTS" "",
         0..0, 0, "Lists the slots that are served, and in which epoch", parse::slots;
     "HELLO" "[2|3 [AUTH user password] [SETNAME name]]",
-        0..6, 0, "Chooses the version of RESP", redis::hello;
+        0..6, 0, "Selects the version of RESP", redis::hello;
     "AUTH" "[user] password",
         1..2, 0, "Authenticates the connection", redis::auth;
     "PING" "[text]",
-        0..1, 0, "Answers PONG or the text", redis::ping;
+        0..1, 0, "Replies with PONG or the text", redis::ping;
     "ECHO" "text",
-        1..1, 0, "Answers the text", redis::echo;
+        1..1, 0, "Replies with the text", redis::echo;
     "QUIT" "",
         0..any, 0, "Closes the connection", redis::quit;
     "RESET" "",
-        0..0, 0, "Makes the connection as if it were new", redis::reset;
+        0..0, 0, "Resets the connection to its initial state", redis::reset;
     "SELECT" "0",
-        1..1, 0, "Does nothing: there is only 0", redis::select;
+        1..1, 0, "Does nothing: there is only database 0", redis::select;
     "COMMAND" "[COUNT|LIST|INFO [name ...]|DOCS [name ...]]",
-        0..any, 0, "Tells of the commands", redis::command;
+        0..any, 0, "Shows information about the commands", redis::command;
     "INFO" "[section ...]",
-        0..any, 0, "Tells of the server", redis::info;
+        0..any, 0, "Shows information about the server", redis::info;
     "CLIENT" "ID|GETNAME|SETNAME name|SETINFO attribute value|INFO|NO-EVICT on|off|\
         NO-TOUCH on|off|TRACKING off|REPLY on|LIST [AFTER n]",
-        1..any, 0, "Tells of the connection", redis::client;
+        1..any, 0, "Shows or changes information about the connection", redis::client;
     "SUBSCRIBE" "channel [channel ...]",
         1..any, 0, "Listens to channels lockspan:<session>", redis::subscribe;
     "UNSUBSCRIBE" "[channel ...]",
-        0..any, 0, "Listens no more", redis::unsubscribe;
+        0..any, 0, "Stops listening to channels", redis::unsubscribe;
     "CLUSTER" "SLOTS",
         1..any, 0, "Lists the slots as Redis Cluster does", redis::cluster;
 }
@@ -217,12 +223,12 @@ fn unknown(name: &[u8]) -> CommandError {
         KEY_COMMANDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     CommandError::bad(if is_key_command {
         format!(
-            "unknown command {shown}: this is a Lockspan lock server and keeps no keys; take locks \
-             by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a Redis, such as \
+            "unknown command {shown}: this is a Lockspan server, which stores no keys; use LS.LOCK \
+             and LS.UNLOCK for locks. A lock library for Redis needs the URL of a Redis, such as \
              redis://127.0.0.1:6379"
         )
     } else {
-        format!("unknown command {shown}; COMMAND LIST names them all")
+        format!("unknown command {shown}; COMMAND LIST shows all commands")
     })
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::{
-    Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
+    Annotation, Claim, Epoch, GroupSet, Handoff, Mode, Owner, Record, Seq, SessionId, ToServer,
 };
 
 use crate::handle::{LockGrant, LockHandle, LockId};
@@ -70,7 +70,8 @@ pub enum Command {
     Subscribe(Vec<Bytes>),
     /// `UNSUBSCRIBE [channel...]`: all, if none is named.
     Unsubscribe(Vec<Bytes>),
-    /// `LS.OPEN [LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id]`.
+    /// `LS.OPEN [LEASE ms] [HANDOFF direct|retry] [EVENTS push|message|none] [SESSION id] [LABEL
+    /// text]`.
     Open {
         /// The secret number of the session, or a new one.
         session: Option<SessionId>,
@@ -80,6 +81,15 @@ pub enum Command {
         handoff: Handoff,
         /// How this connection hears of events.
         events: Events,
+        /// How the session is shown to people.
+        label: Option<Annotation>,
+    },
+    /// `LS.LABEL session text`.
+    Label {
+        /// Which.
+        session: SessionId,
+        /// How it is shown to people.
+        label: Annotation,
     },
     /// `LS.KEEP session`.
     Keep {
@@ -98,7 +108,8 @@ pub enum Command {
         /// How.
         events: Events,
     },
-    /// `LS.ACQUIRE session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [OWNER n]...`.
+    /// `LS.ACQUIRE session record R|W [WAIT ms|forever] [SEQ n] [UPGRADE] [NOTE text] [OWNER
+    /// n]...`.
     Acquire {
         /// For whom.
         session: SessionId,
@@ -114,6 +125,8 @@ pub enum Command {
         upgrade: bool,
         /// Who waits, for deadlock detection.
         owners: Vec<Owner>,
+        /// What it is for, shown to people.
+        note: Option<Annotation>,
     },
     /// `LS.RELEASE session record seq [KEEP n]`.
     Release {
@@ -148,8 +161,8 @@ pub enum Command {
         /// The acquire.
         seq: Seq,
     },
-    /// `LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]`: a lock with a session of its
-    /// own.
+    /// `LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid] [LABEL text] [NOTE text]`: a lock
+    /// with a session of its own.
     Lock {
         /// What.
         record: Record,
@@ -161,6 +174,10 @@ pub enum Command {
         ttl: Option<Duration>,
         /// What names this lock; the server draws an id if there is none.
         id: Option<LockId>,
+        /// How the session is shown to people.
+        label: Option<Annotation>,
+        /// What the lock is for, shown to people.
+        note: Option<Annotation>,
     },
     /// `LS.RENEW record handle`.
     Renew {
@@ -238,6 +255,13 @@ pub enum Command {
     End {
         /// Which.
         id: PublicId,
+    },
+    /// `LS.TAKEBACK record [WAIT ms]`: an operator asks the holders to give the record back.
+    TakeBack {
+        /// What.
+        record: Record,
+        /// For how long.
+        wait: Option<Duration>,
     },
     /// `LS.SESSIONS [AFTER id] [COUNT n]`.
     Sessions {

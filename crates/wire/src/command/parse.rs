@@ -17,7 +17,7 @@ const LOCKS_SHOWN: usize = 100;
 const SHOWN_MAX: usize = 1000;
 
 /// What the ID of `LS.LOCK` may be.
-const LOCK_ID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
+const LOCK_ID: &str = "a random UUID (32 hexadecimal digits), a new one for every lock";
 
 pub(super) fn tell(from: &mut Reader<'_>) -> Read {
     let (session, message) = tell::read_tell(from)?;
@@ -26,17 +26,38 @@ pub(super) fn tell(from: &mut Reader<'_>) -> Read {
 
 pub(super) fn open(from: &mut Reader<'_>) -> Read {
     let (mut session, mut ttl, mut handoff, mut events) = (None, None, None, None);
+    let mut label = None;
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "LEASE" => from.once("LEASE", &mut ttl, |from| from.duration("lease"))?,
             "HANDOFF" => from.once("HANDOFF", &mut handoff, |from| from.handoff("hand-off"))?,
             "EVENTS" => from.once("EVENTS", &mut events, events_word)?,
             "SESSION" => from.once("SESSION", &mut session, |from| from.session("session"))?,
-            _ => return Err(from.not("option", option, "one of LEASE, HANDOFF, EVENTS, SESSION")),
+            "LABEL" => from.once("LABEL", &mut label, |from| from.annotation("label"))?,
+            _ => {
+                let allowed = "one of LEASE, HANDOFF, EVENTS, SESSION, LABEL";
+                return Err(from.not("option", option, allowed));
+            }
         }
     }
     let handoff = handoff.unwrap_or(Handoff::Direct);
-    Ok(Command::Open { session, ttl, handoff, events: events.unwrap_or_default() })
+    Ok(Command::Open { session, ttl, handoff, events: events.unwrap_or_default(), label })
+}
+
+pub(super) fn label(from: &mut Reader<'_>) -> Read {
+    Ok(Command::Label { session: from.session("session")?, label: from.annotation("label")? })
+}
+
+pub(super) fn take_back(from: &mut Reader<'_>) -> Read {
+    let record = from.record_word()?;
+    let mut wait = None;
+    while let Some(option) = from.next() {
+        match upper(option).as_str() {
+            "WAIT" => from.once("WAIT", &mut wait, |from| from.duration("wait"))?,
+            _ => return Err(from.not("option", option, "WAIT")),
+        }
+    }
+    Ok(Command::TakeBack { record, wait })
 }
 
 pub(super) fn keep(from: &mut Reader<'_>) -> Read {
@@ -60,17 +81,19 @@ pub(super) fn acquire(from: &mut Reader<'_>) -> Read {
     let record = from.record_word()?;
     let mode = from.mode("mode")?;
     let (mut wait, mut seq, mut upgrade, mut owners) = (None, None, None, Vec::new());
+    let mut note = None;
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "WAIT" => from.once("WAIT", &mut wait, wait_word)?,
             "SEQ" => from.once("SEQ", &mut seq, |from| from.seq("seq"))?,
             "UPGRADE" => from.once("UPGRADE", &mut upgrade, |_| Ok(()))?,
             "OWNER" => owners.push(Owner(from.number("owner")?)),
-            _ => return Err(from.not("option", option, "one of WAIT, SEQ, UPGRADE, OWNER")),
+            "NOTE" => from.once("NOTE", &mut note, |from| from.annotation("note"))?,
+            _ => return Err(from.not("option", option, "one of WAIT, SEQ, UPGRADE, NOTE, OWNER")),
         }
     }
     let (wait, upgrade) = (wait.unwrap_or_default(), upgrade.is_some());
-    Ok(Command::Acquire { session, record, mode, wait, seq, upgrade, owners })
+    Ok(Command::Acquire { session, record, mode, wait, seq, upgrade, owners, note })
 }
 
 pub(super) fn release(from: &mut Reader<'_>) -> Read {
@@ -110,21 +133,24 @@ pub(super) fn cancel(from: &mut Reader<'_>) -> Read {
 pub(super) fn lock(from: &mut Reader<'_>) -> Read {
     let record = from.record_word()?;
     let mode = from.mode("mode")?;
-    let (mut wait, mut ttl, mut id) = (None, None, None);
+    let (mut wait, mut ttl, mut id, mut label, mut note) = (None, None, None, None, None);
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "WAIT" => from.once("WAIT", &mut wait, wait_word)?,
             "LEASE" => from.once("LEASE", &mut ttl, |from| from.duration("lease"))?,
             "ID" => from.once("ID", &mut id, |from| from.parsed("id", LOCK_ID, LockId::parse))?,
-            _ => return Err(from.not("option", option, "one of WAIT, LEASE, ID")),
+            "LABEL" => from.once("LABEL", &mut label, |from| from.annotation("label"))?,
+            "NOTE" => from.once("NOTE", &mut note, |from| from.annotation("note"))?,
+            _ => return Err(from.not("option", option, "one of WAIT, LEASE, ID, LABEL, NOTE")),
         }
     }
-    Ok(Command::Lock { record, mode, wait: wait.unwrap_or(Wait::Forever), ttl, id })
+    let wait = wait.unwrap_or(Wait::Forever);
+    Ok(Command::Lock { record, mode, wait, ttl, id, label, note })
 }
 
 pub(super) fn renew(from: &mut Reader<'_>) -> Read {
     let record = from.record_word()?;
-    let allowed = "a handle that LS.LOCK has answered with";
+    let allowed = "a handle from the reply to LS.LOCK";
     let (id, grant) = from.parsed("handle", allowed, |word| {
         let handle = LockHandle::parse(word)?;
         handle.grant.map(|grant| (handle.id, grant))
@@ -134,7 +160,7 @@ pub(super) fn renew(from: &mut Reader<'_>) -> Read {
 
 pub(super) fn unlock(from: &mut Reader<'_>) -> Read {
     let record = from.record_word()?;
-    let allowed = "a handle that LS.LOCK has answered with, nor the ID that was given to it";
+    let allowed = "a handle from the reply to LS.LOCK, nor the ID that was given to it";
     Ok(Command::Unlock { record, handle: from.parsed("handle", allowed, LockHandle::parse)? })
 }
 

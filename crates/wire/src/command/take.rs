@@ -66,7 +66,7 @@ fn may_hold_password(command: &Result<Command, CommandError>) -> bool {
 
 fn not_bulk(element: usize, kind: u8) -> WireError {
     WireError::new(format!(
-        "element {element} of a command begins with {}, and all must be bulk strings ('$')",
+        "element {element} of a command begins with {}, but all must be bulk strings ('$')",
         gate::shown(kind)
     ))
 }
@@ -96,15 +96,17 @@ fn decoded(frame: &[u8]) -> Vec<&[u8]> {
 fn line(buf: &[u8], first: u8, limits: &WireLimits) -> Result<Option<usize>, WireError> {
     if !(first.is_ascii_whitespace() || first.is_ascii_alphanumeric() || b"\"'".contains(&first)) {
         return Err(WireError::new(format!(
-            "a command begins with '*' or is a line of text, and this begins with {}{}",
+            "a command must begin with '*' or be a line of text, but this begins with {}{}",
             gate::shown(first),
-            if first == 0x16 { " (TLS is not spoken here)" } else { "" }
+            if first == 0x16 { " (this port does not use TLS)" } else { "" }
         )));
     }
     let max = gate::LINE_MAX.min(limits.frame);
     let newline = buf.iter().take(max).position(|&byte| byte == b'\n');
     if newline.is_none() && buf.len() >= max {
-        return Err(WireError::new(format!("a line of text does not end within {max} bytes")));
+        return Err(WireError::new(format!(
+            "a line of text is longer than the maximum of {max} bytes"
+        )));
     }
     Ok(newline)
 }
@@ -120,12 +122,12 @@ fn of_line(line: &[u8], limits: &WireLimits) -> Result<Line, WireError> {
     let Some(name) = words.first() else { return Ok(None) };
     // A web page can make a browser send lines to us: they must not be taken for commands.
     if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"Host:") {
-        return Err(WireError::new("this is HTTP, and RESP is spoken here"));
+        return Err(WireError::new("this is HTTP, but this port speaks RESP"));
     }
     if words.len() > limits.args {
         let (args, max) = (words.len(), limits.args);
         return Err(WireError::new(format!(
-            "a command of {args} arguments, and at most {max} are allowed"
+            "a command has {args} arguments, and the maximum is {max}"
         )));
     }
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_slice()).collect();

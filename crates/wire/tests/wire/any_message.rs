@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockspan_protocol::{
-    AcquireRefusal, Claim, Epoch, Group, GroupSet, Handoff, LocalWait, Mode, NotServed, Owner,
-    Record, Seq, SessionId, SessionRefusal, Term, Ticket, ToNode, ToServer, Token,
+    AcquireRefusal, Annotation, Claim, Epoch, Group, GroupSet, Handoff, Holder, LocalWait, Mode,
+    NotServed, Owner, Record, Seq, SessionId, SessionRefusal, Term, Ticket, ToNode, ToServer,
+    Token,
 };
 use lockspan_wire::{ErrorCode, Event, EventStyle, Protocol, Value};
 use proptest::collection::vec;
@@ -87,12 +88,30 @@ fn wait() -> impl Strategy<Value = LocalWait> {
     (owner(), owner()).prop_map(|(waiter, holder)| LocalWait { waiter, holder })
 }
 
+/// Labels and notes with all that they may have: spaces, commas, percent signs, other scripts.
+fn annotation() -> impl Strategy<Value = Annotation> {
+    let some = "[ -~é日,;%\"-]{1,60}".prop_filter_map("hidden", |text| Annotation::new(text).ok());
+    prop_oneof![some, Just("-".parse().unwrap()), "x{256}".prop_map(|text| text.parse().unwrap())]
+}
+
+fn holder() -> impl Strategy<Value = Holder> {
+    (annotation(), option::of(annotation()), mode(), duration())
+        .prop_map(|(label, note, mode, held)| Holder { label, note, mode, held })
+}
+
 pub(crate) fn to_server() -> impl Strategy<Value = ToServer> {
     let handoff = prop_oneof![Just(Handoff::Direct), Just(Handoff::Retry)];
     prop_oneof![
         (duration(), handoff).prop_map(|(ttl, handoff)| ToServer::Open { ttl, handoff }),
         any::<u64>().prop_map(|number| ToServer::KeepAlive { number }),
         Just(ToServer::Close),
+        annotation().prop_map(|label| ToServer::Label { label }),
+        (record(), seq(), annotation()).prop_map(|(record, seq, note)| ToServer::Note {
+            record,
+            seq,
+            note
+        }),
+        (record(), seq()).prop_map(|(record, seq)| ToServer::WhoHolds { record, seq }),
         (record(), mode(), seq(), epoch(), any::<bool>(), owners()).prop_map(
             |(record, mode, seq, epoch, upgrade, owners)| {
                 ToServer::Acquire { record, mode, seq, epoch, upgrade, owners }
@@ -177,11 +196,12 @@ fn to_node() -> impl Strategy<Value = ToNode> {
                 ToNode::Granted { record, seq, mode, token, give_back }
             }
         ),
-        (record(), seq(), ticket()).prop_map(|(record, seq, ticket)| ToNode::Queued {
-            record,
-            seq,
-            ticket
+        (record(), seq(), ticket(), any::<u32>()).prop_map(|(record, seq, ticket, ahead)| {
+            ToNode::Queued { record, seq, ticket, ahead }
         }),
+        (record(), seq(), any::<u32>(), vec(holder(), 0..4)).prop_map(
+            |(record, seq, ahead, holders)| ToNode::HeldBy { record, seq, ahead, holders }
+        ),
         (record(), seq()).prop_map(|(record, seq)| ToNode::Retry { record, seq }),
         (record(), seq(), mode(), ticket()).prop_map(|(record, seq, wanted, at)| ToNode::Revoke {
             record,

@@ -35,6 +35,7 @@ fn every_command_is_understood() {
         seq,
         upgrade,
         owners,
+        note: None,
     };
     let reassert = |former, claim| Command::Reassert {
         session: ONE,
@@ -99,20 +100,28 @@ fn every_command_is_understood() {
                 ttl: None,
                 handoff: Handoff::Direct,
                 events: Events::None,
+                label: None,
             },
         ),
         (
-            "ls.open events push handoff retry lease 1500.5 session 1",
+            "ls.open events push handoff retry lease 1500.5 session 1 label \"cron job\"",
             Command::Open {
                 session: Some(ONE),
                 ttl: Some(Duration::from_micros(1_500_500)),
                 handoff: Handoff::Retry,
                 events: Events::Push,
+                label: Some("cron job".parse().unwrap()),
             },
         ),
         ("LS.KEEP 1", Command::Keep { session: ONE }),
         ("LS.CLOSE 1", Command::Close { session: ONE }),
         ("LS.END s00000000000F", Command::End { id: PublicId::of_hash(15 << 16) }),
+        ("LS.LABEL 1 cron", Command::Label { session: ONE, label: "cron".parse().unwrap() }),
+        ("LS.TAKEBACK doc:1", Command::TakeBack { record: doc(), wait: None }),
+        (
+            "ls.takeback doc:1 wait 1500",
+            Command::TakeBack { record: doc(), wait: Some(Duration::from_millis(1500)) },
+        ),
         ("LS.EVENTS 1 message", Command::Attach { session: ONE, events: Events::Message }),
         ("LS.EVENTS 1 NONE", Command::Attach { session: ONE, events: Events::None }),
         ("LS.ACQUIRE 1 doc:1 W", acquire(Wait::No, None, false, vec![])),
@@ -128,16 +137,21 @@ fn every_command_is_understood() {
                 wait: Wait::Forever,
                 ttl: None,
                 id: None,
+                label: None,
+                note: None,
             },
         ),
         (
-            "ls.lock doc:1 R id 6F9619FF-8B86-D011-B42D-00C04FC964FF lease 1500 wait 0",
+            "ls.lock doc:1 R id 6F9619FF-8B86-D011-B42D-00C04FC964FF lease 1500 wait 0 \
+             label cron note import",
             Command::Lock {
                 record: doc(),
                 mode: Mode::Read,
                 wait: Wait::Ms(Duration::ZERO),
                 ttl: Some(Duration::from_millis(1500)),
                 id: Some(ID),
+                label: Some("cron".parse().unwrap()),
+                note: Some("import".parse().unwrap()),
             },
         ),
         (
@@ -236,19 +250,19 @@ fn every_command_is_understood() {
 #[test]
 fn a_wrong_command_is_told_what_and_where() {
     const NUMBER: &str = "a whole number from 0 to 18446744073709551615";
-    const UUID: &str = "a random UUID (32 hexadecimal digits), drawn anew for every lock";
+    const UUID: &str = "a random UUID (32 hexadecimal digits), a new one for every lock";
     let no_keys = |name: &str| {
         format!(
-            "ERR unknown command \"{name}\": this is a Lockspan lock server and keeps no keys; \
-             take locks by LS.LOCK and LS.UNLOCK. A lock library for Redis needs the URL of a \
-             Redis, such as redis://127.0.0.1:6379"
+            "ERR unknown command \"{name}\": this is a Lockspan server, which stores no keys; use \
+             LS.LOCK and LS.UNLOCK for locks. A lock library for Redis needs the URL of a Redis, \
+             such as redis://127.0.0.1:6379"
         )
     };
     let wrong = |name: &str, args: usize, usage: &str| {
         format!("ERR {name}: wrong number of arguments ({args}); usage: {usage}")
     };
     let table = [
-        ("FOO 1 2", "ERR unknown command \"FOO\"; COMMAND LIST names them all".to_owned()),
+        ("FOO 1 2", "ERR unknown command \"FOO\"; COMMAND LIST shows all commands".to_owned()),
         ("SET a b NX PX 10000", no_keys("SET")),
         ("get a", no_keys("get")),
         ("EVALSHA 0000 1 a b", no_keys("EVALSHA")),
@@ -256,7 +270,12 @@ fn a_wrong_command_is_told_what_and_where() {
         ("LS.KEEP", wrong("LS.KEEP", 0, "LS.KEEP session")),
         (
             "LS.LOCK doc:1",
-            wrong("LS.LOCK", 1, "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid]"),
+            wrong(
+                "LS.LOCK",
+                1,
+                "LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid] [LABEL text] \
+                 [NOTE text]",
+            ),
         ),
         ("LS.LOCK doc:1 W ID x", format!("ERR LS.LOCK: id \"x\" at argument 4 is not {UUID}")),
         (
@@ -268,18 +287,18 @@ fn a_wrong_command_is_told_what_and_where() {
         ),
         (
             "LS.LOCK doc:1 W WAIT 1 WAIT 2",
-            "ERR LS.LOCK: WAIT at argument 5 was given before".into(),
+            "ERR LS.LOCK: WAIT at argument 5 was already given".into(),
         ),
         (
             "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff",
             "ERR LS.RENEW: handle \"6f9619ff8b86d011b42d00c04fc964ff\" at argument 2 is not a \
-             handle that LS.LOCK has answered with"
+             handle from the reply to LS.LOCK"
                 .into(),
         ),
         (
             "LS.UNLOCK doc:1 17",
-            "ERR LS.UNLOCK: handle \"17\" at argument 2 is not a handle that LS.LOCK has answered \
-             with, nor the ID that was given to it"
+            "ERR LS.UNLOCK: handle \"17\" at argument 2 is not a handle from the reply to LS.LOCK, \
+             nor the ID that was given to it"
                 .into(),
         ),
         ("LS.CLOSE 1 2", wrong("LS.CLOSE", 2, "LS.CLOSE session")),
@@ -287,14 +306,14 @@ fn a_wrong_command_is_told_what_and_where() {
         (
             "LS.ACQUIRE 1 doc:1",
             "ERR LS.ACQUIRE: wrong number of arguments (2); usage: LS.ACQUIRE session record R|W \
-             [WAIT ms|forever] [SEQ n] [UPGRADE] [OWNER n ...]"
+             [WAIT ms|forever] [SEQ n] [UPGRADE] [NOTE text] [OWNER n ...]"
                 .into(),
         ),
         ("LS.KEEP x", format!("ERR LS.KEEP: session \"x\" at argument 1 is not {NUMBER}")),
         (
             "LS.KEEP s4f2a9c01b7e3",
             "ERR LS.KEEP: session \"s4f2a9c01b7e3\" at argument 1 is a public id, as lists show \
-             it, and this needs the secret number that LS.OPEN returned to the session's owner"
+             it, but the secret number that LS.OPEN returned is needed here"
                 .to_owned(),
         ),
         (
@@ -327,7 +346,8 @@ fn a_wrong_command_is_told_what_and_where() {
         ),
         (
             "LS.ACQUIRE 1 doc:1 W NOW",
-            "ERR LS.ACQUIRE: option \"NOW\" at argument 4 is not one of WAIT, SEQ, UPGRADE, OWNER"
+            "ERR LS.ACQUIRE: option \"NOW\" at argument 4 is not one of WAIT, SEQ, UPGRADE, NOTE, \
+             OWNER"
                 .into(),
         ),
         (
@@ -342,7 +362,7 @@ fn a_wrong_command_is_told_what_and_where() {
         ),
         (
             "LS.ACQUIRE 1 doc:1 W SEQ 1 SEQ 2",
-            "ERR LS.ACQUIRE: SEQ at argument 6 was given before".into(),
+            "ERR LS.ACQUIRE: SEQ at argument 6 was already given".into(),
         ),
         (
             "LS.ACQUIRE 1 doc:1 W OWNER me",
@@ -369,7 +389,7 @@ fn a_wrong_command_is_told_what_and_where() {
         (
             "LS.OPEN TTL 5",
             "ERR LS.OPEN: option \"TTL\" at argument 1 is not one of LEASE, HANDOFF, EVENTS, \
-             SESSION"
+             SESSION, LABEL"
                 .into(),
         ),
         (
@@ -409,11 +429,11 @@ fn a_wrong_command_is_told_what_and_where() {
         (
             "LS.TELL 1 shout",
             "ERR LS.TELL: verb \"shout\" at argument 2 is not one of open, keep-alive, close, \
-             acquire, release, cancel, report, reassert, page, reasserted"
+             label, acquire, note, who-holds, release, cancel, report, reassert, page, reasserted"
                 .into(),
         ),
         ("LS.TELL 1 release 4 -", "ERR LS.TELL: record is missing at argument 5".into()),
-        ("LS.TELL 1 close now", "ERR LS.TELL: \"now\" at argument 3 is one too many".into()),
+        ("LS.TELL 1 close now", "ERR LS.TELL: unexpected \"now\" at argument 3".into()),
         (
             "LS.TELL 1 acquire W 1 2 yes - doc:1",
             "ERR LS.TELL: upgrade \"yes\" at argument 6 is not 0 or 1".into(),

@@ -132,59 +132,65 @@ fn server_error(bytes: &str) -> String {
 #[test]
 fn a_command_that_is_not_allowed_ends_the_connection() {
     for (bytes, text) in [
-        ("*1025\r\n", "a list of 1025 elements, and at most 1024 are allowed"),
+        ("*1025\r\n", "a list has 1025 elements, and the maximum is 1024"),
         ("*-1\r\n", "the length of a list is negative"),
         ("*2\r\n$-1\r\n", "the length of a string is negative"),
-        ("*x\r\n", "the length of a list must be digits, and has 'x'"),
-        ("*\r\n", "the length of a list must be digits, and has '\\r'"),
+        ("*x\r\n", "the length of a list must be digits, but has 'x'"),
+        ("*\r\n", "the length of a list must be digits, but has '\\r'"),
         ("*1\rx", "the length of a list must end with CR LF"),
-        ("*99999999999\r\n", "the length of a list is beyond the 1048576 bytes of a frame"),
-        ("*1\r\n$1048577", "the length of a string is beyond the 1048576 bytes of a frame"),
-        ("*1\r\n$1048570\r\n", "a frame of 1048586 bytes or more, and at most 1048576 are allowed"),
+        (
+            "*99999999999\r\n",
+            "the length of a list is above the maximum of 1048576 bytes per frame",
+        ),
+        (
+            "*1\r\n$1048577",
+            "the length of a string is above the maximum of 1048576 bytes per frame",
+        ),
+        ("*1\r\n$1048570\r\n", "a frame has 1048586 bytes or more, and the maximum is 1048576"),
         ("*00000000000000000000001\r\n", "the length of a list has more than 20 digits"),
         ("*1\r\n$1\r\nab\r\n", "a string is longer than its length 1 says"),
         (
             "*2\r\n$4\r\nPING\r\n*1\r\n",
-            "element 2 of a command begins with '*', and all must be bulk strings ('$')",
+            "element 2 of a command begins with '*', but all must be bulk strings ('$')",
         ),
         (
             "*1\r\n:1\r\n",
-            "element 1 of a command begins with ':', and all must be bulk strings ('$')",
+            "element 1 of a command begins with ':', but all must be bulk strings ('$')",
         ),
         (
             "$4\r\nPING\r\n",
-            "a command begins with '*' or is a line of text, and this begins with '$'",
+            "a command must begin with '*' or be a line of text, but this begins with '$'",
         ),
         (
             "\u{16}\u{3}\u{1}",
-            "a command begins with '*' or is a line of text, and this begins with '\\x16' (TLS is \
-             not spoken here)",
+            "a command must begin with '*' or be a line of text, but this begins with '\\x16' \
+             (this port does not use TLS)",
         ),
-        ("POST / HTTP/1.1\r\n", "this is HTTP, and RESP is spoken here"),
-        ("host: localhost\r\n", "this is HTTP, and RESP is spoken here"),
+        ("POST / HTTP/1.1\r\n", "this is HTTP, but this port speaks RESP"),
+        ("host: localhost\r\n", "this is HTTP, but this port speaks RESP"),
     ] {
         assert_eq!(command_error(bytes), text, "{bytes:?}");
     }
     let line = "x".repeat(65536);
-    assert_eq!(command_error(&line), "a line of text does not end within 65536 bytes");
+    assert_eq!(command_error(&line), "a line of text is longer than the maximum of 65536 bytes");
     let words = "x ".repeat(1025) + "\n";
-    assert_eq!(command_error(&words), "a command of 1025 arguments, and at most 1024 are allowed");
+    assert_eq!(command_error(&words), "a command has 1025 arguments, and the maximum is 1024");
 }
 
 #[test]
 fn a_reply_that_is_not_allowed_ends_the_connection() {
     for (bytes, text) in [
-        ("*400000\r\n", "a frame of 1200009 bytes or more, and at most 1048576 are allowed"),
-        ("%200000\r\n", "a frame of 1200009 bytes or more, and at most 1048576 are allowed"),
+        ("*400000\r\n", "a frame has 1200009 bytes or more, and the maximum is 1048576"),
+        ("%200000\r\n", "a frame has 1200009 bytes or more, and the maximum is 1048576"),
         ("$-1\r\n", "the length of a string is negative"),
-        ("$?\r\n", "the length of a string must be digits, and has '?'"),
-        ("*1\r\n>1\r\n", "a push inside of a list"),
-        ("|1\r\n", "a reply begins with '|', which is no kind of RESP3 value"),
-        ("HELLO 3\r\n", "a reply begins with 'H', which is no kind of RESP3 value"),
+        ("$?\r\n", "the length of a string must be digits, but has '?'"),
+        ("*1\r\n>1\r\n", "a push inside a list"),
+        ("|1\r\n", "a reply begins with '|', which is not a RESP3 type"),
+        ("HELLO 3\r\n", "a reply begins with 'H', which is not a RESP3 type"),
         (">2\r\n$8\r\nlockspan\r\n$1\r\nx\r\n", SESSION),
         (
             ">3\r\n$8\r\nlockspan\r\n$1\r\n7\r\n$1\r\nx\r\n",
-            "an event: kind \"x\" at field 2 is not known here",
+            "an event: kind \"x\" at field 2 is not known to this version",
         ),
         (">1\r\n$8\r\nlockspan\r\n", "an event: session is missing at field 1"),
         (
@@ -193,7 +199,7 @@ fn a_reply_that_is_not_allowed_ends_the_connection() {
         ),
         (
             ">3\r\n$7\r\nmessage\r\n$10\r\nlockspan:7\r\n$10\r\nstopping x\r\n",
-            "an event: \"x\" at field 2 is one too many",
+            "an event: unexpected \"x\" at field 2",
         ),
     ] {
         assert_eq!(server_error(bytes), text, "{bytes:?}");
@@ -201,7 +207,7 @@ fn a_reply_that_is_not_allowed_ends_the_connection() {
     let deep = "*1\r\n".repeat(9) + ":1\r\n";
     assert_eq!(server_error(&deep), "lists nested more than 8 deep");
     let line = "+".repeat(65536);
-    assert_eq!(server_error(&line), "a line does not end within 65536 bytes");
+    assert_eq!(server_error(&line), "a line is longer than the maximum of 65536 bytes");
 }
 
 const SESSION: &str = "an event: session \"x\" at field 1 is not a whole number from 0 to \

@@ -10,7 +10,7 @@ use lockspan_protocol::{
     AcquireRefusal, Epoch, Group, GroupSet, Handoff, Mode, Owner, Record, Refusal, Seq, SessionId,
     SessionRefusal, Term, Tick, Ticket, Token,
 };
-use lockspan_wire::reply::{self, Deadlock, Recovery, SessionView};
+use lockspan_wire::reply::{self, Deadlock, Recovery, SessionView, Who};
 use lockspan_wire::{CommandError, Protocol, PublicId, Value, put_value};
 
 /// The reply's bytes, line ends as spaces.
@@ -24,9 +24,10 @@ fn term(groups: GroupSet) -> Term {
     Term { groups, epoch: Epoch::new(3).unwrap() }
 }
 
-/// Public ids that a reader can follow.
-fn public(session: SessionId) -> PublicId {
-    PublicId::of_hash(session.0 << 16)
+/// Public ids that a reader can follow. The session 7 calls itself `cron`.
+fn public(session: SessionId) -> Who {
+    let label = (session.0 == 7).then(|| "cron".parse().unwrap());
+    Who { id: PublicId::of_hash(session.0 << 16), label }
 }
 
 #[test]
@@ -37,7 +38,7 @@ fn of_sessions() {
     let halves = [term(odd), term(GroupSet::ALL.without(odd))];
     assert_eq!(
         shown(&reply::opened(
-            (SessionId(7), public(SessionId(1))),
+            (SessionId(7), public(SessionId(1)).id),
             lease,
             Handoff::Direct,
             &halves
@@ -59,8 +60,9 @@ fn of_sessions() {
     };
     assert_eq!(
         shown(&reply::sessions(&[view])),
-        "*1 %8 $7 session $13 s000000000007 $8 lease-ms :10000 $7 left-ms _ $7 handoff \
-         $5 retry $11 connections :2 $7 records :3 $8 recovers :1 $4 ends :1 "
+        "*1 %9 $7 session $13 s000000000007 $5 label $4 cron $8 lease-ms :10000 \
+         $7 left-ms _ $7 handoff $5 retry $11 connections :2 $7 records :3 $8 recovers :1 \
+         $4 ends :1 "
     );
 }
 
@@ -76,8 +78,8 @@ fn of_acquires() {
         "%5 $6 status $7 granted $3 seq :5 $4 mode $1 W $5 token :12 $9 give-back $1 R "
     );
     assert_eq!(
-        shown(&reply::queued(Seq(5), Mode::Read, Ticket::from_number(9).unwrap())),
-        "%4 $6 status $6 queued $3 seq :5 $4 mode $1 R $6 ticket :9 "
+        shown(&reply::queued(Seq(5), Mode::Read, Ticket::from_number(9).unwrap(), 2)),
+        "%5 $6 status $6 queued $3 seq :5 $4 mode $1 R $6 ticket :9 $5 ahead :2 "
     );
     assert_eq!((reply::ended(true), reply::ended(false)), (Value::Int(1), Value::Int(0)));
 }
@@ -93,6 +95,7 @@ fn of_records() {
         ticket: None,
         revoked: Some(Mode::Read),
         since: Tick::ZERO,
+        note: Some("import".parse().unwrap()),
     };
     let waiter = ClaimView {
         session: SessionId(8),
@@ -102,6 +105,7 @@ fn of_records() {
         ticket: Ticket::from_number(9),
         revoked: None,
         since: Tick(3000),
+        note: None,
     };
     let view = RecordView {
         record: doc.clone(),
@@ -115,8 +119,9 @@ fn of_records() {
     let (slot, group) = (doc.slot().number(), doc.group().0);
     let begin = format!("%6 $6 record $5 doc:1 $4 slot :{slot} $5 group :{group} $5 state ");
     let record = format!(
-        "{begin}$12 alone-wanted $7 holders *1 %6 $7 session $13 s000000000007 $3 seq :5 \
-         $4 mode $1 W $5 token :12 $7 revoked $1 R $6 age-ms :6 $7 waiters *1 %5 \
+        "{begin}$12 alone-wanted $7 holders *1 %8 $7 session $13 s000000000007 $5 label $4 cron \
+         $3 seq :5 $4 mode $1 W $5 token :12 $7 revoked $1 R $4 note $6 import \
+         $6 age-ms :6 $7 waiters *1 %5 \
          $7 session $13 s000000000008 $3 seq :1 $4 mode $1 R $6 ticket :9 $6 age-ms :3 "
     );
     assert_eq!(shown(&reply::record(&view, &public, now)), record);
@@ -186,8 +191,8 @@ fn of_what_happened() {
     assert_eq!(
         shown(&reply::waits(Vec::new(), &[known], &[deadlock], &public, Tick(5000))),
         "%3 $7 records *0 $6 owners *1 %4 $7 session $13 s000000000008 $6 record $5 doc:1 \
-         $5 waits :1 $6 owners *2 :1 :2 $9 deadlocks *1 %4 $6 age-ms :4 $7 session \
-         $13 s000000000007 $6 record $5 doc:1 $6 owners *2 :1 :2 "
+         $5 waits :1 $6 owners *2 :1 :2 $9 deadlocks *1 %5 $6 age-ms :4 $7 session \
+         $13 s000000000007 $5 label $4 cron $6 record $5 doc:1 $6 owners *2 :1 :2 "
     );
 }
 
@@ -257,18 +262,18 @@ fn of_refusals() {
     let told = |why: Refusal| shown(&CommandError::from(&why).into());
     assert_eq!(
         told(Refusal::Session(SessionRefusal::Unknown)),
-        "-NOSESSION no such session: it was closed or its lease ended; open a new one "
+        "-NOSESSION no such session: it was closed, or its lease expired; open a new one "
     );
     assert_eq!(
         told(Refusal::Acquire(AcquireRefusal::Deadlock { cycle: vec![Owner(1), Owner(2)] })),
-        "-DEADLOCK deadlock: owner 1 waits for owner 2 waits for owner 1 "
+        "-DEADLOCK deadlock: owner 1 -> owner 2 -> owner 1 "
     );
     assert_eq!(
         told(Refusal::Acquire(AcquireRefusal::TooManyWaiters { max: 3 })),
-        "-LIMIT 3 already wait for this record, and no more may (max-waiters) "
+        "-LIMIT too many waiters for this record: the maximum is 3 (max-waiters) "
     );
     assert_eq!(
         told(Refusal::Acquire(AcquireRefusal::StaleSeq)),
-        "-STALE this seq is over; acquire again with a new one "
+        "-STALE this seq is no longer valid; acquire again with a new one "
     );
 }

@@ -108,7 +108,7 @@ pub(crate) fn dropped(url: &str, way: Way) -> Outcome {
     while Instant::now() < late {
         let got = way.block_on(theirs.write_timeout(LEASE / 8));
         match got.map(drop) {
-            Err(LockError::Timeout) => {}
+            Err(LockError::Timeout(_)) => {}
             Ok(()) => return Err("another node has what the parent holds".to_owned()),
             Err(why) => return Err(format!("another node: {why}")),
         }
@@ -140,7 +140,7 @@ pub(crate) fn connects(url: &str, way: Way) -> Outcome {
                 let parents = record(&locks, NAME);
                 let got = anew.block_on(parents.write_timeout(LEASE / 4));
                 match got.map(drop) {
-                    Err(LockError::Timeout) if is_shared => {}
+                    Err(LockError::Timeout(_)) if is_shared => {}
                     Ok(()) if !is_shared => {}
                     got => return Err(format!("the record that the parent holds: {got:?}")),
                 }

@@ -87,7 +87,7 @@ impl Dice {
             }
             9 => {
                 let ticket = Ticket::new(Epoch::new(1).unwrap(), last).unwrap();
-                ToNode::Queued { record, seq, ticket }
+                ToNode::Queued { record, seq, ticket, ahead: 0 }
             }
             10 => ToNode::Retry { record, seq },
             11 => {

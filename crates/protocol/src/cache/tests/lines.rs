@@ -341,6 +341,6 @@ fn what_is_open_is_usable_and_what_drains_is_not() {
 #[test]
 fn refusals_say_what_to_do() {
     let words = |why: WantRefusal| why.to_string();
-    assert!(words(WantRefusal::TooManyRecords { max: 4 }).contains("give some back"));
+    assert!(words(WantRefusal::TooManyRecords { max: 4 }).contains("release some"));
     assert!(words(WantRefusal::UpgradeConflict).contains("release the read"));
 }

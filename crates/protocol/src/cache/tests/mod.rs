@@ -5,6 +5,7 @@ mod chaos;
 mod convert;
 mod lease;
 mod lines;
+mod notes;
 mod recovery;
 mod stray;
 mod wishes;
@@ -29,6 +30,7 @@ fn config() -> Config {
         first_session: SessionId(100),
         ttl: Duration::from_secs(9),
         handoff: Handoff::Direct,
+        label: None,
         resend: Duration::from_millis(500),
         stay: StayLimits::default(),
         records: 4,
@@ -118,6 +120,10 @@ fn words(output: &Output) -> String {
         Output::Refused { record, why } => format!("refused {} {why:?}", name(record)),
         Output::Lease { server, until } => format!("lease {} {}", server.0, until.0 / 1000),
         Output::Locate { groups } => format!("locate {groups}"),
+        Output::HeldBy { record, ahead, holders } => {
+            let holders: Vec<_> = holders.iter().map(|it| it.label.as_str()).collect();
+            format!("held {} by {holders:?}, {ahead} before", name(record))
+        }
     }
 }
 
@@ -126,6 +132,9 @@ fn sent(message: &ToServer) -> String {
         ToServer::Open { .. } => "open".into(),
         ToServer::KeepAlive { number } => format!("alive {number}"),
         ToServer::Close => "close".into(),
+        ToServer::Label { label } => format!("label {label}"),
+        ToServer::Note { record, seq, note } => format!("note {} {seq} {note}", name(record)),
+        ToServer::WhoHolds { record, seq } => format!("who holds {} {seq}", name(record)),
         ToServer::Acquire { record, mode, seq, epoch, upgrade, owners } => {
             let upgrade = if *upgrade { " upgrade" } else { "" };
             let epoch = epoch.number();
@@ -267,7 +276,7 @@ fn lent(name: &str, seq: u64, mode: Mode, give_back: Mode) -> Input {
 /// With the ticket 1.3.
 fn queued(name: &str, seq: u64) -> Input {
     let ticket = Ticket::new(Epoch::new(1).unwrap(), 3).unwrap();
-    says(ToNode::Queued { record: record(name), seq: Seq(seq), ticket })
+    says(ToNode::Queued { record: record(name), seq: Seq(seq), ticket, ahead: 0 })
 }
 
 fn retry(name: &str, seq: u64) -> Input {

@@ -556,6 +556,37 @@ fn an_owner_that_has_left_groups_is_told_about_the_others_only() {
     ]);
 }
 
+/// Found by the coverage-guided fuzzer: it was neither re-asserted any more nor asked for.
+#[test]
+fn an_upgrade_in_a_group_that_the_owner_leaves_no_longer_waits_for_the_recovery() {
+    let groups = GroupSet::ALL.without([record("x").group()].into_iter().collect());
+    let mut cache = node(config());
+    run(
+        &mut cache,
+        &[
+            (1, want("x", Read), "1/100 acquire x read #1 in 1"),
+            (2, granted("x", 1, Read), "open x read 1.7 on 1"),
+            (
+                10,
+                serving(2),
+                "1/100 reassert x read #1 in 2 for 100 held 1.7
+                 1/100 page #1-#1 in 2 for 100: 1
+                 1/100 reasserted 0-255 in 2 for 100: 1",
+            ),
+            (20, upgrade("x"), ""),
+            (
+                30,
+                says(ToNode::Serving(Term { groups, ..term(2) })),
+                &format!(
+                    "1/100 page #1-#1 in 2 for 100: 0
+                     1/100 reasserted {groups} in 2 for 100: 0
+                     1/100 acquire x write #2 in 2 upgrade"
+                ),
+            ),
+        ],
+    );
+}
+
 #[test]
 fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
     let lost = |seq| ToNode::Lost { record: record("x"), seq: Seq(seq) };

@@ -73,9 +73,10 @@ use super::graph::Fact;
 use super::names::{Entry, NameHash, Names};
 use super::watch::{Watch, What};
 use super::window::Window;
+use crate::annotation::Annotation;
 use crate::bugs::Bug;
 use crate::ids::{Owner, Seq, SessionId};
-use crate::limits::Limits;
+use crate::limits::{AHEAD_MAX, Limits};
 use crate::messages::{Handoff, Term, ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
@@ -230,6 +231,8 @@ pub struct LockTable {
     /// Sessions that want to upgrade where another one does.
     challenges: BTreeMap<RecordIx, Challenger>,
     voids: Voids,
+    /// What acquires are for, as far as that was said. Each belongs to a claim, and ends with it.
+    notes: BTreeMap<ClaimIx, Annotation>,
     /// What the table may have, see `quota.rs`.
     records: Share,
     all_claims: Share,
@@ -307,6 +310,7 @@ impl LockTable {
             reserves: VecDeque::new(),
             challenges: BTreeMap::new(),
             voids: Voids::default(),
+            notes: BTreeMap::new(),
             answering: ClaimIx::NONE,
             portion: Portion::default(),
             rests: Rests::default(),
@@ -417,6 +421,10 @@ impl LockTable {
                     },
                     out,
                 );
+                Ok(())
+            }
+            ToServer::Note { record, seq, note } => {
+                self.note(by, &record, seq, note);
                 Ok(())
             }
             ToServer::Reassert { record, epoch, former, seq, mode, claim } => self
@@ -656,7 +664,48 @@ impl LockTable {
         if is_new {
             self.watch.happened(&record, session, What::Waits(mode));
         }
-        self.send(by, ToNode::Queued { record, seq, ticket }, out);
+        let ahead = self.ahead(waiter, ix, ticket);
+        self.send(by, ToNode::Queued { record, seq, ticket, ahead }, out);
+    }
+
+    /// How many are in line before a waiter. Mostly it is the last; of others, no more than
+    /// [`AHEAD_MAX`] are looked at.
+    fn ahead(&self, waiter: ClaimIx, ix: RecordIx, ticket: Ticket) -> u32 {
+        let entry = self.names.get(ix);
+        if entry.upgrader == waiter {
+            return 0;
+        }
+        let ticket_of = |at: ClaimIx| self.claims.get(at).ticket();
+        let is_before = |at: ClaimIx| ticket_of(at) < Some(ticket);
+        let is_last = |list: List| list.tail.some().is_none_or(|at| at == waiter || is_before(at));
+        if is_last(entry.readers) && is_last(entry.writers) {
+            return entry.waiters() - 1;
+        }
+        let before = |list: List| {
+            let line = self.claims.of_record(list).take(AHEAD_MAX as usize);
+            line.take_while(|&at| is_before(at)).count() as u32
+        };
+        let upgrader = u32::from(entry.upgrader.some().is_some());
+        upgrader + before(entry.readers) + before(entry.writers)
+    }
+
+    /// How many are in line before a waiter; `None` if the session does not wait with this seq.
+    #[must_use]
+    pub fn ahead_of(&self, session: SessionId, record: &Record, seq: Seq) -> Option<u32> {
+        let (&by, ix) = self.by_id.get(&session).zip(self.names.find(record))?;
+        let waiter = self.own(ix, by).waiting?;
+        let claim = self.claims.get(waiter);
+        let ticket = claim.ticket().filter(|_| claim.seq == seq)?;
+        Some(self.ahead(waiter, ix, ticket))
+    }
+
+    /// What the acquire `seq` is for. It is kept with its claim; without one it is forgotten.
+    fn note(&mut self, by: SessionIx, record: &Record, seq: Seq, note: Annotation) {
+        let Some(ix) = self.names.find(record) else { return };
+        let claim = self.own(ix, by).all().find(|&at| self.claims.get(at).seq == seq);
+        if let Some(at) = claim {
+            self.notes.insert(at, note);
+        }
     }
 
     /// A bug for the simulator: a cancel that finds its grant does nothing.

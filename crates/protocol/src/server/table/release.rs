@@ -133,6 +133,9 @@ impl LockTable {
         }
         self.claims.unlink(&mut self.sessions[by.key()].claims, Which::Session, at);
         self.claims.remove(at);
+        if !self.notes.is_empty() {
+            self.notes.remove(&at);
+        }
         self.count_out(ix, by);
         if upgrades {
             self.free_challenger(ix, out);

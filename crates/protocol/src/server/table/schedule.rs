@@ -310,7 +310,12 @@ impl LockTable {
         let entry = self.names.get(ix);
         let (record, group) = (entry.name.clone(), entry.group);
         let session = self.sessions[by.key()].id;
-        self.watch.tally(entry.counted).revokes += u64::from(wanted.is_some());
+        let tally = self.watch.tally(entry.counted);
+        match wanted {
+            Some(_) if is_news => tally.revokes += 1,
+            Some(_) => tally.revoke_repeats += 1,
+            None => {}
+        }
         if is_news {
             self.watch.happened(&record, session, wanted.map_or(What::Kept, What::Revoked));
         }

@@ -53,6 +53,21 @@ impl RecordView {
         self
     }
 
+    /// The waiters in the order in which they will be served, as things are now: after a writer all
+    /// readers, after readers one writer. If not all waiters are shown that order is not known, and
+    /// they come as in [`RecordView::waiters`].
+    #[must_use]
+    pub fn waiters_in_turn(&self) -> Vec<&ClaimView> {
+        if self.more_waiters > 0 {
+            return self.waiters.iter().collect();
+        }
+        let is_reader = |it: &&ClaimView| it.mode == Mode::Read;
+        let (readers, mut writers): (Vec<_>, Vec<_>) = self.waiters.iter().partition(is_reader);
+        let has_readers = self.holders.first().is_some_and(|it| it.mode == Mode::Read);
+        let later = writers.split_off(writers.len().min(usize::from(has_readers)));
+        writers.into_iter().chain(readers).chain(later).collect()
+    }
+
     /// How many hold the record or wait for it, shown or not.
     #[must_use]
     pub fn claims(&self) -> usize {
@@ -77,6 +92,8 @@ pub struct ClaimView {
     pub revoked: Option<Mode>,
     /// Since when it is held, or waits.
     pub since: Tick,
+    /// What the acquire is for, if that was said.
+    pub note: Option<Annotation>,
 }
 
 impl LockTable {
@@ -283,6 +300,7 @@ impl LockTable {
             ticket: claim.ticket(),
             revoked: claim.revoked,
             since: claim.since.0,
+            note: self.notes.get(&ix).cloned(),
         }
     }
 
@@ -322,6 +340,8 @@ impl LockTable {
             assert_eq!(session.held as usize, held, "grants of {}", session.id);
         }
         self.check_counts();
+        let is_there = |at: &ClaimIx| self.claims.has(*at);
+        assert!(self.notes.keys().all(is_there), "a note without a claim: {:?}", self.notes);
     }
 
     /// What is counted and indexed is what is there.

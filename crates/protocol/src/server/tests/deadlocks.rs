@@ -82,5 +82,5 @@ fn too_long_a_report_is_refused() {
     let many = vec![LocalWait { waiter: Owner(1), holder: Owner(2) }; 65];
     let (record, seq) = (record("x"), Seq(1));
     let report = ToServer::Report { record, seq, number: 1, holders: Vec::new(), waits: many };
-    assert_eq!(s.say(A, report), ["refused: more than 64 owners are named"]);
+    assert_eq!(s.say(A, report), ["refused: too many owners: the maximum is 64"]);
 }

@@ -209,6 +209,7 @@ fn line(to: SessionId, message: &ToNode) -> String {
             format!("granted {record} {seq} {mode} {}{give_back}", token.parts())
         }
         ToNode::Queued { record, seq, .. } => format!("queued {record} {seq}"),
+        ToNode::HeldBy { record, seq, ahead, .. } => format!("held {record} {seq}: {ahead}"),
         ToNode::Retry { record, seq } => format!("retry {record} {seq}"),
         ToNode::Revoke { record, seq, wanted, .. } => format!("revoke {record} {seq} to {wanted}"),
         ToNode::Keep { record, seq, .. } => format!("keep {record} {seq}"),
@@ -256,5 +257,5 @@ fn every_refusal_has_words() {
         assert!(words.split(' ').count() > 3 && !words.ends_with('.'), "{words}");
     }
     let circle = AcquireRefusal::Deadlock { cycle: vec![Owner(1), Owner(2)] }.to_string();
-    assert_eq!(circle, "deadlock: owner 1 waits for owner 2 waits for owner 1");
+    assert_eq!(circle, "deadlock: owner 1 -> owner 2 -> owner 1");
 }

@@ -275,8 +275,8 @@ fn limits_are_refusals_and_change_nothing() {
     let said = s.ask(B, "{t}y", Read, 3, false, &[1, 2]);
     assert_eq!(said, ["B refused r:{t}y #3: TooManyOwners { max: 1 }"]);
     let open = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
-    let refusal = "refused: this server has 4 sessions, and no more are allowed (max-sessions); \
-                   try again when one ends";
+    let refusal = "refused: too many sessions: the maximum is 4 (max-sessions); try again when one \
+                   ends";
     assert_eq!(s.say(SessionId(99), open), [refusal]);
     let open = ToServer::Open { ttl: Duration::from_millis(1), handoff: Handoff::Direct };
     assert!(s.say(SessionId(98), open)[0].starts_with("refused: the lease"));

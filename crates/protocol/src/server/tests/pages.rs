@@ -38,6 +38,7 @@ impl World {
             first_session: NODE,
             ttl: TTL,
             handoff: Handoff::Direct,
+            label: None,
             resend: Duration::from_millis(500),
             stay: StayLimits::default(),
             records: 100,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mode::Mode::{Read, Write};
+use crate::server::table::{ClaimView, RecordState, RecordView};
 
 fn table() -> LockTable {
     let mut table = LockTable::new(Limits::default(), 42);
@@ -161,4 +162,111 @@ fn counts_follow_what_happens() {
     assert_eq!(counted.holds.sum, 4_000 + 1_000, "A for four steps, C for one");
     step(&mut table, TableInput::Leave { groups: GroupSet::ALL });
     assert_eq!((tally(&table).held, tally(&table).waiting), (0, 0));
+}
+
+fn note(table: &mut LockTable, session: SessionId, id: &str, seq: u64, note: &str) {
+    let (record, seq, note) = (record(id), Seq(seq), note.parse().unwrap());
+    let message = ToServer::Note { record, seq, note };
+    let input = table::TableInput::Message { session, message };
+    table.handle(Tick(3), input, &mut Vec::new()).unwrap();
+}
+
+#[test]
+fn a_note_is_shown_with_its_claim_and_forgotten_with_it() {
+    let mut table = table();
+    acquire(&mut table, A, "x", Write, 1);
+    acquire(&mut table, B, "x", Read, 1);
+    note(&mut table, A, "x", 1, "import");
+    note(&mut table, B, "x", 1, "report");
+    // Of no claim: an earlier number, another record.
+    note(&mut table, A, "x", 7, "late");
+    note(&mut table, A, "y", 1, "elsewhere");
+    table.check();
+    let notes = |table: &LockTable| {
+        let view = table.look(&record("x"), 10).unwrap();
+        let note = |claim: &ClaimView| claim.note.as_ref().map(ToString::to_string);
+        let all = view.holders.iter().chain(&view.waiters).map(note);
+        all.collect::<Vec<_>>()
+    };
+    assert_eq!(notes(&table), [Some("import".to_owned()), Some("report".to_owned())]);
+    // A later acquire of the session has none of the earlier one's.
+    acquire(&mut table, A, "x", Write, 2);
+    assert_eq!(notes(&table), [Some("report".to_owned()), None]);
+    table.check();
+    let ended = table::TableInput::Ended { session: B };
+    table.handle(Tick(4), ended, &mut Vec::new()).unwrap();
+    assert_eq!(notes(&table), [None]);
+    table.check();
+}
+
+#[test]
+fn a_waiter_is_told_how_many_are_before_it() {
+    let mut table = LockTable::new(Limits::default(), 42);
+    let epoch = Epoch::NONE.next().unwrap();
+    let term = Term { groups: GroupSet::ALL, epoch };
+    let begin = table::TableInput::Begin { term, listed: Vec::new(), formers: false };
+    let mut out = Vec::new();
+    table.handle(Tick(1), begin, &mut out).unwrap();
+    for session in 1..=6 {
+        let (session, handoff) = (SessionId(session), Handoff::Direct);
+        let began = table::TableInput::Began { session, handoff, user: None };
+        table.handle(Tick(1), began, &mut out).unwrap();
+    }
+    // One writes; then come a reader, a writer, a reader, and one that leaves again.
+    for (session, mode) in [(1, Write), (2, Read), (3, Write), (4, Read), (5, Write)] {
+        acquire(&mut table, SessionId(session), "x", mode, 1);
+    }
+    let ahead = |table: &LockTable| {
+        let of = |session| table.ahead_of(SessionId(session), &record("x"), Seq(1));
+        (1..=6).map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(ahead(&table), [None, Some(0), Some(1), Some(2), Some(3), None]);
+    let cancel = ToServer::Cancel { record: record("x"), seq: Seq(1), keep: None };
+    let input = table::TableInput::Message { session: SessionId(3), message: cancel };
+    table.handle(Tick(3), input, &mut out).unwrap();
+    assert_eq!(ahead(&table), [None, Some(0), None, Some(1), Some(2), None]);
+    assert_eq!(table.ahead_of(SessionId(2), &record("x"), Seq(9)), None, "another acquire");
+}
+
+#[test]
+fn waiters_are_shown_in_the_order_of_turns() {
+    let (read, write) = (Read, Write);
+    let claim = |session: u64, mode: Mode| ClaimView {
+        session: SessionId(session),
+        mode,
+        seq: Seq(1),
+        token: None,
+        ticket: None,
+        revoked: None,
+        since: Tick::ZERO,
+        note: None,
+    };
+    let line = |held: Mode| {
+        let view = RecordView {
+            record: record("1"),
+            state: RecordState::SharedWanted,
+            holders: vec![claim(9, held)],
+            waiters: vec![claim(1, write), claim(2, write), claim(3, read), claim(4, read)],
+            more_holders: 0,
+            more_waiters: 0,
+        };
+        view.waiters_in_turn().iter().map(|it| it.session.0).collect::<Vec<_>>()
+    };
+    assert_eq!(line(write), [3, 4, 1, 2]);
+    assert_eq!(line(read), [1, 3, 4, 2]);
+}
+
+#[test]
+fn revokes_are_counted_once_and_repeats_apart() {
+    let mut table = table();
+    acquire(&mut table, A, "x", Write, 1);
+    acquire(&mut table, B, "x", Write, 1);
+    for second in 1..=20 {
+        let tick = table::TableInput::Tick;
+        table.handle(Tick(second * 1_000_000), tick, &mut Vec::new()).unwrap();
+    }
+    let tallies = table.watch().tallies();
+    let sum = |of: fn(&crate::server::watch::Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|it| it.revokes), 1);
+    assert!(sum(|it| it.revoke_repeats) >= 4, "{}", sum(|it| it.revoke_repeats));
 }

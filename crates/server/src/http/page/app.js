@@ -17,6 +17,8 @@ function h(name, attributes = {}, ...children) {
 
 const number = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const count = value => number.format(value);
+// A count with its noun: 1 record, 2 records.
+const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
 
 // A span of seconds as people say it.
 function span(seconds) {
@@ -67,7 +69,7 @@ const Page = {
     if (this.who.look_needs_login && !this.who.user) {
       this.stream = null;
       this.link('lost', 'not logged in');
-      $('#content').replaceChildren(h('p', { class: 'none' }, 'This server shows itself to its users: log in first.'));
+      $('#content').replaceChildren(h('p', { class: 'none' }, 'This server requires a login: log in first.'));
       return;
     }
     const query = new URLSearchParams({ ...this.view.ask(), since: this.last });
@@ -84,7 +86,7 @@ const Page = {
     });
     stream.addEventListener('error', () => {
       if (stream !== this.stream) return;
-      this.link('lost', 'no connection');
+      this.link('lost', 'connection lost');
       // Asked to stop, or refused: it does not come back by itself.
       if (stream.readyState === EventSource.CLOSED) {
         setTimeout(() => stream === this.stream && this.again(), 3000);
@@ -92,12 +94,12 @@ const Page = {
     });
   },
 
-  // The stream was refused: perhaps the login is over.
+  // The stream was refused: perhaps the login has expired.
   async again() {
     try {
       const was = this.who.user;
       await ask();
-      if (was && !this.who.user) this.say('The login is over');
+      if (was && !this.who.user) this.say('The login has expired');
     } catch {
       // Nobody answers; the stream will say so.
     }
@@ -122,7 +124,7 @@ const Page = {
   },
 };
 
-// For whom a restarted server waits, and for how long at most.
+// The sessions that a restarted server waits for, and how long at most.
 function recovering(it) {
   if (!it) return 'recovering: nothing is granted yet';
   const named = it.some.slice(0, 3).map(one => [one.session, ...one.names].join(' '));
@@ -155,11 +157,11 @@ function plots(samples) {
   if (!box.children.length) box.append(h('figure'), h('figure'), h('figure'));
   const shown = Math.min(Math.max(samples.length, 60), SECONDS);
   const line = (name, key) => ({ name, values: samples.map(sample => sample[key]) });
-  Draw.plot(box.children[0], 'Each second',
+  Draw.plot(box.children[0], 'Per second',
     [line('grants', 'grants'), line('hand-overs', 'handovers'), line('revokes', 'revokes')], count, shown);
-  Draw.plot(box.children[1], 'Time in line',
-    [line('median', 'wait_half'), line('p99', 'wait_most')], span, shown);
-  Draw.plot(box.children[2], 'Now', [line('held', 'held'), line('waiting', 'waiting')], count, shown);
+  Draw.plot(box.children[1], 'Wait time',
+    [line('p50', 'wait_half'), line('p99', 'wait_most')], span, shown);
+  Draw.plot(box.children[2], 'Holders and waiters', [line('holders', 'held'), line('waiters', 'waiting')], count, shown);
 }
 
 // Ages and what is left of leases go on between two messages.
@@ -193,7 +195,7 @@ async function ask() {
   $('#server').textContent = Page.who.address.join(', ');
   $('#login-open').textContent = Page.who.user ? `Log out ${Page.who.user}` : 'Log in';
   $('#login-how').textContent = !Page.who.can_log_in ? Page.who.how
-    : `${Page.who.look_needs_login ? 'To look, and with the right to end sessions and take back records' : 'To end sessions and take back records'}: ${Page.who.how}.`;
+    : `${Page.who.look_needs_login ? 'Needed to see this page and, with the admin right, to end sessions and take back records' : 'Needed to end sessions and take back records'}: ${Page.who.how}.`;
   for (const field of document.querySelectorAll('#login input, #login [type="submit"]')) {
     field.disabled = !Page.who.can_log_in;
   }

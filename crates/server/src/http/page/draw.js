@@ -68,10 +68,10 @@ const Draw = (() => {
       strong.textContent = value === null ? '–' : show(value);
       item.replaceChildren(`${lines[at].name} `, strong);
     });
-    figure.querySelector('.axis').textContent = `0 to ${show(top)}, ${span < 120 ? `${span} seconds` : `${Math.round(span / 60)} minutes`}`;
+    figure.querySelector('.axis').textContent = `0 to ${show(top)}, last ${span < 120 ? `${span} seconds` : `${Math.round(span / 60)} minutes`}`;
   }
 
-  // How many waits are between each session and one that waits for nothing; circles are cut.
+  // How many waits are between each session and one that waits for nothing; cycles are cut.
   function ranks(nodes, edges) {
     const next = new Map(nodes.map(node => [node, []]));
     for (const { from, to } of edges) next.get(from).push(to);
@@ -89,7 +89,7 @@ const Draw = (() => {
     return rank;
   }
 
-  // Sessions as boxes, waits as arrows from who waits to who holds. `label` names a session.
+  // Sessions as boxes, waits as arrows from waiter to holder. `label` names a session.
   function graph(edges, label, open) {
     const nodes = [...new Set(edges.flatMap(edge => [edge.from, edge.to]))];
     const rank = ranks(nodes, edges);
@@ -146,7 +146,7 @@ const Draw = (() => {
     return picture;
   }
 
-  // Owners in a ring, each with an arrow to the next.
+  // The owners of a deadlock in a ring, each with an arrow to the next.
   function circle(owners) {
     const size = 92, middle = size / 2, radius = owners.length > 1 ? 30 : 0;
     const picture = svg('svg', { width: size, height: size, viewBox: `0 0 ${size} ${size}`,

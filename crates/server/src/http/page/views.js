@@ -100,9 +100,9 @@ const Views = {
       Page.listen();
     };
     only.onchange = again;
-    const { form, field } = search('Search by name (* and ? stand for anything)', 'invoice:4, or order:*7', again,
-      h('div', { class: 'tick' }, only, h('label', { for: 'only' }, 'only records that somebody waits for')));
-    const list = table('Records that are held or waited for', ['Record', 'State', 'Token', 'Held by', 'Waiting, in order']);
+    const { form, field } = search('Search by name (* and ? are wildcards)', 'invoice:4, or order:*7', again,
+      h('div', { class: 'tick' }, only, h('label', { for: 'only' }, 'only records with waiters')));
+    const list = table('Records that are held or waited for', ['Record', 'State', 'Token', 'Holders', 'Waiters, in order']);
     const steps = pager(step => {
       if (step > 0 && next !== null) pages.push(next);
       if (step < 0 && pages.length > 1) pages.pop();
@@ -119,10 +119,10 @@ const Views = {
           recordLink(record.record, record.key), state(record.state),
           h('span', { class: 'mono' }, record.holders.map(it => it.token ?? '').sort().at(-1) || '–'),
           claims(record.holders, record.more_holders, false), claims(record.waiters, record.more_waiters, true),
-        ], 'No such record is held or waited for.');
+        ], field.value || only.checked ? 'No matching record is held or waited for.' : 'No record is held or waited for.');
         const words = value.cut
-          ? `those ${count(value.records.length)} that most wait for; there are more`
-          : `${count(value.records.length)} of ${count(value.total)} records, page ${pages.length}`;
+          ? `the ${counted(value.records.length, 'record')} with the most waiters; more are not shown`
+          : `${count(value.records.length)} of ${counted(value.total, 'record')}, page ${pages.length}`;
         steps.show(pages.length > 1, next !== null, words);
         if (announce) Page.say(words);
         announce = false;
@@ -134,16 +134,16 @@ const Views = {
     const title = h('h2', {}, decodeSafely(key));
     const tag = h('span', {});
     const button = h('button', { type: 'button', class: 'danger', disabled: true }, 'Take back…');
-    const held = table('Held by', ['Session', 'Client', 'Mode', 'Token', 'For', 'Asked to give it up', 'Lease left']);
-    const line = table('Waiting, in order', ['Session', 'Place', 'Mode', 'For']);
-    const past = table('What happened lately', ['When', 'What', 'Session', 'More']);
+    const held = table('Holders', ['Session', 'Client', 'Mode', 'Token', 'Held for', 'Asked to release', 'Expires in']);
+    const line = table('Waiters, in order', ['Session', 'Position', 'Mode', 'Waited']);
+    const past = table('Recent events', ['When', 'Event', 'Session', 'Details']);
     let name = decodeSafely(key);
     button.onclick = () => confirmed(`Take back ${name}?`,
-      'Its holder is asked to give it up, as if somebody else wanted it, and does so when it is done with it. '
-      + 'A holder that does not answer keeps it until its lease is over: to make sure that it does end, end its session.',
+      'Its holder is asked to release it, as if another session waited for it, and releases it when it is no longer in use. '
+      + 'A holder that does not answer keeps it until its lease expires. To be sure that it is released, end the session of its holder.',
       'Take back', async () => {
         await post('/api/take-back', { key });
-        Page.say(`${name} is asked for`);
+        Page.say(`The holder of ${name} is asked to release it`);
       });
     return {
       title: name, key,
@@ -161,15 +161,15 @@ const Views = {
           sessionLink(it.session), it.lease ? clients(it.lease) : '–', mode(it.mode), h('span', { class: 'mono' }, it.token ?? 'reserved'), since(it.since),
           it.revoked ? h('span', { class: 'tag wanted' }, `for a ${it.revoked}`) : 'no',
           it.lease ? h('span', {}, left(it.lease.until), ' ', it.lease.last ? h('span', { class: 'tag ends' }, 'not renewed') : '') : '–',
-        ], 'Nobody holds it.');
+        ], 'No holders.');
         const places = value.waiters.map((waiter, at) => ({ ...waiter, place: at + 1 }));
         line.fill(places, it => it.session, it => [sessionLink(it.session), h('span', {}, String(it.place)), mode(it.mode), since(it.since)],
-          'Nobody waits for it.');
+          'No waiters.');
         const more = value.more_holders + value.more_waiters;
-        line.caption.textContent = more ? `Waiting, in order (${count(more)} claims more are not shown)` : 'Waiting, in order';
+        line.caption.textContent = more ? `Waiters, in order (${count(more)} more holders and waiters are not shown)` : 'Waiters, in order';
         past.fill(value.history, it => `${it.at}-${it.session}-${it.what}`, it => [
           h('span', {}, since(it.at / 1000), ' ago'), it.what, sessionLink(it.session), details(it.data),
-        ], 'Nothing that the server remembers.');
+        ], 'No recorded events.');
       },
     };
   },
@@ -177,12 +177,12 @@ const Views = {
   sessions() {
     const pages = [''];
     let next = null, announce = false;
-    const { form, field } = search('Search by session, client or user (* and ? stand for anything)', 'worker-3, or 10.0.*', () => {
+    const { form, field } = search('Search by session, client or user (* and ? are wildcards)', 'worker-3, or 10.0.*', () => {
       pages.length = 1;
       announce = true;
       Page.listen();
     });
-    const list = table('Open sessions', ['Session', 'Client', 'Lease', 'Left of it', 'Records', 'State']);
+    const list = table('Open sessions', ['Session', 'Client', 'Lease', 'Expires in', 'Records', 'State']);
     const steps = pager(step => {
       if (step > 0 && next !== null) pages.push(next);
       if (step < 0 && pages.length > 1) pages.pop();
@@ -191,14 +191,14 @@ const Views = {
     });
     return {
       title: 'Sessions',
-      parts: [h('h2', { class: 'unseen' }, 'Sessions'), h('p', { class: 'soft' }, 'A session is one client with its lease: all that it holds ends with it.'), form, list.box, steps.box],
+      parts: [h('h2', { class: 'unseen' }, 'Sessions'), h('p', { class: 'soft' }, 'A session is one client with its lease. When the session ends, all its locks are released.'), form, list.box, steps.box],
       ask: () => ({ view: 'sessions', match: field.value, after: pages.at(-1) }),
       show(value) {
         next = value.next;
         list.fill(value.sessions, it => it.session, it => [
           sessionLink(it.session), clients(it), span(it.lease / 1000), lease(it), count(it.claims), ending(it) || 'open',
-        ], field.value ? 'No session is like that.' : 'There is no session.');
-        const words = `${count(value.sessions.length)} of ${count(value.total)} sessions, page ${pages.length}`;
+        ], field.value ? 'No matching session.' : 'No sessions.');
+        const words = `${count(value.sessions.length)} of ${counted(value.total, 'session')}, page ${pages.length}`;
         steps.show(pages.length > 1, next !== null, words);
         if (announce) Page.say(words);
         announce = false;
@@ -209,13 +209,13 @@ const Views = {
   session(id) {
     const facts = h('dl', { class: 'facts' });
     const button = h('button', { type: 'button', class: 'danger', disabled: true }, 'End session…');
-    const list = table('Its records', ['Record', 'It', 'Mode', 'Token', 'For', 'Asked to give it up']);
+    const list = table('Records', ['Record', 'Role', 'Mode', 'Token', 'For', 'Asked to release']);
     let claimed = 0;
     button.onclick = () => confirmed(`End session ${id}?`,
-      `Its lease is renewed no more, and its client is told so at once. What it has (${count(claimed)} records) goes to others when the client says that it is done, or when the lease is over. This can't be undone.`,
+      `Its lease is no longer renewed, and its client is told at once. What it holds (${counted(claimed, 'record')}) is free for others when the client has finished, or when the lease expires. This can't be undone.`,
       'End session', async () => {
         const { left: millis } = await post('/api/end-session', { session: id });
-        Page.say(`The session ends within ${span(millis / 1000)}`);
+        Page.say(`The session expires in ${span(millis / 1000)}`);
       });
     return {
       title: `Session ${id}`,
@@ -225,52 +225,52 @@ const Views = {
       show(value) {
         button.disabled = Boolean(value.over || value.last);
         claimed = value.claims ?? 0;
-        const pairs = value.over ? [['State', 'over: closed, or its lease has ended']] : [
-          ['State', value.last ? ending(value) : value.recovers ? 're-asserts what it held' : 'open'],
-          ['Lease', span(value.lease / 1000)], ['Left of it', lease(value)],
+        const pairs = value.over ? [['State', 'ended: closed, or its lease expired']] : [
+          ['State', value.last ? ending(value) : value.recovers ? 're-asserting its locks' : 'open'],
+          ['Lease', span(value.lease / 1000)], ['Expires in', lease(value)],
           ['Records', count(value.claims)], ['Clients', clients({ ...value, user: null })],
           ...(value.user ? [['User', value.user]] : []),
         ];
         facts.replaceChildren(...pairs.flatMap(([name, what]) => [h('dt', {}, name), h('dd', {}, what)]));
         list.fill(value.records, it => it.key + it.holds, it => [
-          recordLink(it.record, it.key), it.holds ? 'holds it' : 'waits for it', mode(it.mode),
+          recordLink(it.record, it.key), it.holds ? 'holder' : 'waiter', mode(it.mode),
           h('span', { class: 'mono' }, it.token ?? '–'), since(it.since), it.revoked ? h('span', { class: 'tag wanted' }, `for a ${it.revoked}`) : 'no',
-        ], 'It holds nothing.');
+        ], 'No records.');
         const more = claimed - value.records.length;
-        list.caption.textContent = more > 0 ? `Its records (${count(more)} more are not shown)` : 'Its records';
+        list.caption.textContent = more > 0 ? `Records (${count(more)} more are not shown)` : 'Records';
       },
     };
   },
 
   graph() {
-    const chart = h('div', { class: 'chart', tabindex: '0', role: 'group', 'aria-label': 'Drawing of who waits for whom' });
-    const list = table('The same as a table', ['Who waits', 'For', 'Held by', 'Owners that are known']);
+    const chart = h('div', { class: 'chart', tabindex: '0', role: 'group', 'aria-label': 'Graph of who waits for whom' });
+    const list = table('The same as a table', ['Waiter', 'Record', 'Holder', 'Known owners']);
     const circles = h('ul', { class: 'circles' });
     return {
       title: 'Who waits for whom',
-      parts: [h('h2', { class: 'unseen' }, 'Who waits for whom'), h('p', { class: 'soft' }, 'An arrow leads from a session that waits to one that holds what it waits for.'),
-        chart, h('h3', {}), list.box, h('h3', {}, 'Deadlocks that were refused'), circles],
+      parts: [h('h2', { class: 'unseen' }, 'Who waits for whom'), h('p', { class: 'soft' }, 'An arrow points from a waiter to a holder of the record that it waits for.'),
+        chart, h('h3', {}), list.box, h('h3', {}, 'Refused deadlocks'), circles],
       ask: () => ({ view: 'graph' }),
       show(value) {
         const edges = value.records.flatMap(record => record.waiters.slice(0, 6).flatMap(waiter =>
           record.holders.slice(0, 4).map(holder => ({ from: waiter.session, to: holder.session, name: record.record, key: record.key }))));
         const some = edges.slice(0, 80);
-        chart.replaceChildren(some.length ? Draw.graph(some, id => id, id => `#session/${id}`) : h('p', { class: 'none' }, 'Nobody waits for anybody.'));
+        chart.replaceChildren(some.length ? Draw.graph(some, id => id, id => `#session/${id}`) : h('p', { class: 'none' }, 'No session waits.'));
         const owners = edge => value.owners.filter(it => it.record === edge.name && (it.session === (it.waits ? edge.from : edge.to)))
-          .map(it => `${it.waits ? 'waits' : 'holds'}: ${it.owners.join(', ')}`).join('; ');
-        list.fill(edges, it => `${it.from} ${it.to} ${it.key}`, it => [sessionLink(it.from), recordLink(it.name, it.key), sessionLink(it.to), owners(it) || '–'], 'Nobody waits for anybody.');
+          .map(it => `${it.waits ? 'waiter' : 'holder'}: ${it.owners.join(', ')}`).join('; ');
+        list.fill(edges, it => `${it.from} ${it.to} ${it.key}`, it => [sessionLink(it.from), recordLink(it.name, it.key), sessionLink(it.to), owners(it) || '–'], 'No session waits.');
         list.caption.textContent = edges.length > some.length ? `The same as a table; the first ${some.length} are drawn` : 'The same as a table';
         circles.replaceChildren(...value.circles.map(it => h('li', {}, Draw.circle(it.owners), h('p', {},
-          'Owners ', h('b', {}, [...it.owners, it.owners[0]].join(' → ')), h('br'), 'refused to ', sessionLink(it.session), ' at ',
+          'Cycle of owners ', h('b', {}, [...it.owners, it.owners[0]].join(' → ')), h('br'), 'refused to ', sessionLink(it.session), ' at ',
           recordLink(it.record, it.key), ', ', since(it.at), ' ago'))));
-        if (!value.circles.length) circles.append(h('li', { class: 'none' }, 'None that the server remembers.'));
+        if (!value.circles.length) circles.append(h('li', { class: 'none' }, 'None recorded.'));
       },
     };
   },
 };
 
 const lease = it => h('span', {}, h('progress', { max: it.lease, value: 0, 'aria-hidden': 'true' }), ' ', left(it.until));
-const ending = it => it.last ? h('span', { class: 'tag ends' }, 'ends: it is not renewed') : it.recovers ? h('span', { class: 'tag' }, 're-asserts') : '';
+const ending = it => it.last ? h('span', { class: 'tag ends' }, 'ending (no longer renewed)') : it.recovers ? h('span', { class: 'tag' }, 're-asserting') : '';
 
 const clients = it => [it.user && `user ${it.user}`, ...it.clients].filter(Boolean).join(', ') || h('span', { class: 'soft' }, 'not connected');
 

@@ -240,7 +240,7 @@ impl Seat {
         let [reserved, waiting] = [reserved, waiting].map(|claim| claim.map(|claim| claim.seq));
         let in_line = [reserved, waiting, challenging];
         let over = inner.asks.take_all(all(), |(_, seq), _| !in_line.contains(&Some(*seq)));
-        let text = "this acquire is over: the session has released the record or acquired it again";
+        let text = "this acquire has ended: the session released the record, or acquired it again";
         let value = Value::error(ErrorCode::Stale, text);
         for ask in over.into_iter().flat_map(|(_, asks)| asks) {
             ask.answer(&value, work);
@@ -311,7 +311,7 @@ impl Seat {
 
     /// Acquires of an earlier epoch wait in no line any more.
     pub(super) fn term_began(self: &Arc<Self>, inner: &mut Inner, term: Term, work: &mut Work) {
-        let text = "a new term has begun, and what waited in the last one is over; acquire again";
+        let text = "a new term has started, and waits of the last one have ended; acquire again";
         let value = Value::error(ErrorCode::Loading, text);
         let over = inner.asks.take_all(.., |(record, _), asks| {
             term.groups.contains(record.group()) && asks.iter().any(|ask| ask.epoch < term.epoch)

@@ -131,12 +131,12 @@ impl Seat {
                     return None;
                 }
             }
-            ToNode::Queued { ref record, seq, ticket } => {
+            ToNode::Queued { ref record, seq, ticket, ahead } => {
                 if inner.asks.of(record, seq).is_empty() {
                     return Some(message);
                 }
                 for ask in inner.asks.take_if(record, seq, |ask| ask.wait == Wait::No) {
-                    let value = reply::queued(seq, ask.mode, ticket);
+                    let value = reply::queued(seq, ask.mode, ticket, ahead);
                     ask.answer(&value, work);
                 }
                 self.wait_on(inner, record, seq, work);
@@ -192,6 +192,6 @@ impl Inner {
 
 /// What an `LS.LOCK` hears that waits for a lock which is over.
 fn lock_ended() -> Value {
-    let text = "the lock was unlocked, or its lease ended, while it was waited for";
+    let text = "the lock was unlocked, or its lease expired, while this command waited for it";
     Value::error(ErrorCode::NoSession, text)
 }

@@ -76,8 +76,8 @@ impl Seat {
         }
         if inner.listeners.len() >= LISTENERS_MAX {
             let text = format!(
-                "{LISTENERS_MAX} connections hear of this session's events, and no more may; open \
-                 another session, or let one of them stop: LS.EVENTS session none"
+                "too many connections receive the events of this session: the maximum is \
+                 {LISTENERS_MAX}; open another session, or stop one of them: LS.EVENTS session none"
             );
             return Err(CommandError::new(ErrorCode::Limit, text));
         }

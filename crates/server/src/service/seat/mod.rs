@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use lockspan_protocol::server::Scope;
-use lockspan_protocol::{Handoff, Owner, Record, Seq, SessionId};
+use lockspan_protocol::{Annotation, Handoff, Owner, Record, Seq, SessionId};
 use lockspan_wire::PublicId;
 
 use super::lock::LockAsk;
@@ -52,6 +52,8 @@ pub(crate) struct Seat {
     pub(crate) handoff: Handoff,
     /// The user whose it is, if that is known.
     owner: OnceLock<Arc<str>>,
+    /// What it calls itself.
+    label: Mutex<Option<Annotation>>,
     /// The tables know the session, and the registry has not ended it.
     open: AtomicBool,
     /// The session is over.
@@ -105,6 +107,7 @@ impl Seat {
             ttl,
             handoff,
             owner: owner.map_or_else(OnceLock::new, OnceLock::from),
+            label: Mutex::default(),
             open: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             last_seq: AtomicU64::new(0),
@@ -131,6 +134,16 @@ impl Seat {
             user.hash(&mut hasher);
             Scope(hasher.finish())
         })
+    }
+
+    /// What it calls itself, if it does.
+    pub(crate) fn label(&self) -> Option<Annotation> {
+        crate::lock(&self.label).clone()
+    }
+
+    /// It calls itself this from now on.
+    pub(crate) fn set_label(&self, label: Annotation) {
+        *crate::lock(&self.label) = Some(label);
     }
 
     /// Whose it is, if that is known.

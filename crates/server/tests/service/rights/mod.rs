@@ -329,6 +329,9 @@ fn messages(session: SessionId, name: &str, present: u32) -> Vec<ToServer> {
     let mut all = vec![
         ToServer::Open { ttl: std::time::Duration::from_secs(60), handoff: Handoff::Direct },
         ToServer::KeepAlive { number: 1 },
+        ToServer::Label { label: "ann".parse().expect("a label") },
+        ToServer::Note { record: record(), seq, note: "import".parse().expect("a note") },
+        ToServer::WhoHolds { record: record(), seq },
         ToServer::Report {
             record: record(),
             seq,

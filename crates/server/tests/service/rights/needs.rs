@@ -49,11 +49,20 @@ fn reassert(present: Epoch, mode: Mode, epoch: Epoch, claim: &Claim) -> Vec<Need
 pub(super) fn of_command(present: Epoch, command: &Command) -> Vec<Need> {
     match command {
         Command::Tell { session: _, message } => of_message(present, message),
-        Command::Acquire { session: _, record: _, mode, wait: _, seq: _, upgrade, owners: _ } => {
-            vec![lock(*mode, *upgrade)]
-        }
+        Command::Acquire {
+            session: _,
+            record: _,
+            mode,
+            wait: _,
+            seq: _,
+            upgrade,
+            owners: _,
+            note: _,
+        } => vec![lock(*mode, *upgrade)],
         Command::Convert { session: _, record: _, seq: _, mode, wait: _ }
-        | Command::Lock { record: _, mode, wait: _, ttl: _, id: _ } => vec![lock(*mode, false)],
+        | Command::Lock { record: _, mode, wait: _, ttl: _, id: _, label: _, note: _ } => {
+            vec![lock(*mode, false)]
+        }
         Command::Renew { record: _, id: _, grant } => {
             let LockGrant { mode, token: _, seal: _ } = grant;
             vec![lock(*mode, false)]
@@ -66,13 +75,14 @@ pub(super) fn of_command(present: Epoch, command: &Command) -> Vec<Need> {
         Command::Inspect { record: _ } | Command::History { record: _, count: _ } => {
             vec![Need::Inspect]
         }
-        Command::End { id: _ } => vec![Need::AdminAll],
+        Command::End { id: _ } | Command::TakeBack { record: _, wait: _ } => vec![Need::AdminAll],
         // What is one's own may be ended, and needs no right.
         Command::Unlock { record: _, handle } => {
             let LockHandle { id: _, grant: _ } = handle;
             Vec::new()
         }
-        Command::Open { session: _, ttl: _, handoff: _, events: _ }
+        Command::Open { session: _, ttl: _, handoff: _, events: _, label: _ }
+        | Command::Label { session: _, label: _ }
         | Command::Keep { session: _ }
         | Command::Close { session: _ }
         | Command::Attach { session: _, events: _ }
@@ -116,6 +126,10 @@ pub(super) fn of_message(present: Epoch, message: &ToServer) -> Vec<Need> {
         ToServer::Open { ttl: _, handoff: _ }
         | ToServer::KeepAlive { number: _ }
         | ToServer::Close
+        | ToServer::Label { label: _ }
+        // They are about the session's own acquires; whom a waiter may not inspect it is not told.
+        | ToServer::Note { record: _, seq: _, note: _ }
+        | ToServer::WhoHolds { record: _, seq: _ }
         // It says who holds what the session was granted, and nothing of what it was not.
         | ToServer::Report { record: _, seq: _, number: _, holders: _, waits: _ }
         | ToServer::Page {

@@ -7,15 +7,15 @@ use super::super::state::{Atomic, Holds, HoldsAlone, Read, Seek, Write, sealed};
 use super::RawLock;
 use crate::progressive::until;
 
-/// Read, Seek, Write and Atomic; the [module](super) explains it.
+/// A lock with the states Read, Seek, Write and Atomic; see the [module](super).
 pub type Lock<T> = Locked<RawLock, T>;
-/// Beside other readers.
+/// Guard of a reader, beside other readers.
 pub type ReadGuard<'a, T> = Guard<'a, RawLock, Read, T>;
-/// Beside readers, and sure to become the writer if it wants to.
+/// Guard of the seeker: it reads beside readers, and can become the writer.
 pub type SeekGuard<'a, T> = Guard<'a, RawLock, Seek, T>;
-/// Alone.
+/// Guard of the writer, which is alone.
 pub type WriteGuard<'a, T> = Guard<'a, RawLock, Write, T>;
-/// Beside others that change the data by its own atomics.
+/// Guard of an atomic: it changes atomic variables in the data, beside other atomics.
 pub type AtomicGuard<'a, T> = Guard<'a, RawLock, Atomic, T>;
 
 impl sealed::Sealed<Read> for RawLock {}

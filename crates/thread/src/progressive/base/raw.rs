@@ -9,7 +9,8 @@ use super::ord;
 use super::word::{self, Base, READER, SEEK, WRITE};
 use crate::sync::Ordering;
 
-/// [`Lock`](super::Lock) without data: the word and its transitions.
+/// [`Lock`](super::Lock) without data: the word and its transitions, whose numbers (T1…) are
+/// explained in `word.rs`.
 ///
 /// A call whose name has two states or ends in `_done` needs a hold in the first state, and gives
 /// it up: `write_to_seek` needs the write hold and leaves the seek hold. A call without that hold

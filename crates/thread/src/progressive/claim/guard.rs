@@ -7,18 +7,18 @@ use super::super::state::{Alone, Atomic, Claim, Holds, HoldsAlone, Join, Read, s
 use super::{RawClaimLock, Unfinished};
 use crate::progressive::until;
 
-/// Read, Join, Claim and Atomic, and the exclusive Join; the [module](super) explains it.
+/// A lock with the states Read, Join, Claim, Atomic and Alone; see the [module](super).
 pub type ClaimLock<T> = Locked<RawClaimLock, T>;
-/// Beside other readers.
+/// Guard of a reader, beside other readers.
 pub type ReadGuard<'a, T> = Guard<'a, RawClaimLock, Read, T>;
-/// On the way to Claim: beside readers and others that join, and, until it asks for its own claim,
-/// beside those who claim already, or who are still in the atomic phase that it came from.
+/// Guard of a joiner, on the way to Claim. Beside it are readers and other joiners; until it asks
+/// for its claim, also claimants, or the atomics of the phase that it came from.
 pub type JoinGuard<'a, T> = Guard<'a, RawClaimLock, Join, T>;
-/// Beside others that mark what each will change.
+/// Guard of a claimant: it marks what it will change, beside other claimants.
 pub type ClaimGuard<'a, T> = Guard<'a, RawClaimLock, Claim, T>;
-/// Beside others that change what they have marked, or that came to this state from outside.
+/// Guard of an atomic: it changes what it has marked, beside other atomics.
 pub type AtomicGuard<'a, T> = Guard<'a, RawClaimLock, Atomic, T>;
-/// The exclusive Join: alone.
+/// Guard of the exclusive Join, which is alone.
 pub type AloneGuard<'a, T> = Guard<'a, RawClaimLock, Alone, T>;
 
 impl sealed::Sealed<Read> for RawClaimLock {}

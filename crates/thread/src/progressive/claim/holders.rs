@@ -19,7 +19,7 @@ pub struct Holders {
 
 #[cfg(all(test, not(lockspan_shuttle)))]
 impl Holders {
-    /// I2 and I3 of the module: whether the phase is one that can be with these counts.
+    /// I2 and I3 of `word.rs`: whether the phase is one that can be with these counts.
     pub(super) fn phase_follows_from_counts(&self) -> bool {
         let Self { phase, readers, joiners, atomics } = *self;
         match phase {

@@ -12,7 +12,8 @@ use super::unfinished::Unfinished;
 use super::word::{self, ALONE, ATOMIC, CHANGING, CLAIMING, Claims, JOINER, OPEN, READER};
 use crate::sync::Ordering;
 
-/// [`ClaimLock`](super::ClaimLock) without data: the word and its transitions.
+/// [`ClaimLock`](super::ClaimLock) without data: the word and its transitions, whose numbers (T1…)
+/// are explained in `word.rs`.
 ///
 /// A call whose name has two states or ends in `_done` needs a hold in the first state, and gives
 /// it up: `join_to_claim` needs a join hold and leaves a claim hold. A call without that hold makes

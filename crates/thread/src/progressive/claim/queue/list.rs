@@ -4,6 +4,34 @@
 //! Every access is `Relaxed`: the phases order all that matters. In particular a node is made
 //! before its thread claims, and the atomic phase begins after all claims, so whoever finds a node
 //! there, even one that was linked a moment ago, finds it whole.
+//!
+//! # How it works
+//!
+//! A singly linked list with a dummy before the first item, behind a
+//! `ClaimLock`.
+//!
+//! | phase  | who does what                                                                    |
+//! |--------|----------------------------------------------------------------------------------|
+//! | Read   | looks: is there anything? iterates                                               |
+//! | Claim  | each marks the first item that nobody has marked, and goes past those marked     |
+//! | Atomic | each takes out what it has marked, moves the head past what is taken; others push |
+//! | Alone  | a thread that finds the lock idle pushes or pops without all that                |
+//!
+//! Nodes that the head has passed are put aside in the atomic phase. In the next claim phase, which
+//! excludes atomics, nobody can know them any more, and one of the claimants frees them: the phases
+//! are all the memory reclamation that is needed.
+//!
+//! # Invariants
+//!
+//! - **Q1** A node's mark goes from FREE to CLAIMED in the claim phase only, by one thread, and
+//!   back to FREE or on to TAKEN by that thread only.
+//! - **Q2** The item is in its node exactly while the mark is FREE or CLAIMED.
+//! - **Q3** The head moves over TAKEN nodes only, in the atomic phase or alone; so whatever a
+//!   reader or claimant reaches from the head stays.
+//! - **Q4** A node is put aside after the head has passed it, in the atomic phase, and freed in a
+//!   later claim phase or alone.
+//! - **Q5** The tail is the last node whenever nobody is in the atomic phase, and the head never
+//!   passes it: what was pushed in this phase is not TAKEN before the next.
 
 use core::mem::MaybeUninit;
 use core::ptr;

@@ -1,63 +1,32 @@
-//! A queue from which many threads take at once: what the claim phase is for.
+//! A queue from which many threads take items at once, and which can be read in order.
 //!
 //! # When to use it
 //!
-//! When many threads take from the front of one ordered queue, do not care who gets which of the
-//! first items, and the queue must stay a list that can be read in order meanwhile. Threads that
-//! want an item at the same moment all get one in the same round; none of them fails and tries
-//! again. If nobody reads the queue in order, a lock-free queue is faster; see *What it costs*.
+//! Use it when many threads take from the front of one queue, do not care which of the first items
+//! each of them gets, and other threads read the queue in order meanwhile. Threads that want an
+//! item at the same moment all get one in the same round; none of them fails and tries again. If
+//! nobody reads the queue in order, a lock-free queue is faster: see *What it costs*.
 //!
 //! ```
 //! use lockspan_thread::progressive::claim::Queue;
 //!
-//! let jobs = Queue::new();
-//! for job in ["wash", "dry", "fold"] {
-//!     jobs.push(job);
-//! }
+//! let jobs = Queue::from_iter(["wash", "dry"]);
+//! jobs.push("fold");
 //! assert_eq!(jobs.read().iter().copied().collect::<Vec<_>>(), ["wash", "dry", "fold"]);
 //! assert_eq!(jobs.pop(), Some("wash"));
 //! assert_eq!(jobs.pop_many(5), ["dry", "fold"]);
 //! assert_eq!(jobs.pop(), None);
 //! ```
 //!
-//! # How it works
-//!
-//! A singly linked list with a dummy before the first item, behind a
-//! [`ClaimLock`].
-//!
-//! | phase  | who does what                                                                    |
-//! |--------|----------------------------------------------------------------------------------|
-//! | Read   | looks: is there anything? iterates                                               |
-//! | Claim  | each marks the first item that nobody has marked, and goes past those marked     |
-//! | Atomic | each takes out what it has marked, moves the head past what is taken; others push |
-//! | Alone  | a thread that finds the lock idle pushes or pops without all that                |
-//!
-//! Nodes that the head has passed are put aside in the atomic phase. In the next claim phase, which
-//! excludes atomics, nobody can know them any more, and one of the claimants frees them: the phases
-//! are all the memory reclamation that is needed.
-//!
-//! # Invariants
-//!
-//! - **Q1** A node's mark goes from FREE to CLAIMED in the claim phase only, by one thread, and
-//!   back to FREE or on to TAKEN by that thread only.
-//! - **Q2** The item is in its node exactly while the mark is FREE or CLAIMED.
-//! - **Q3** The head moves over TAKEN nodes only, in the atomic phase or alone; so whatever a
-//!   reader or claimant reaches from the head stays.
-//! - **Q4** A node is put aside after the head has passed it, in the atomic phase, and freed in a
-//!   later claim phase or alone.
-//! - **Q5** The tail is the last node whenever nobody is in the atomic phase, and the head never
-//!   passes it: what was pushed in this phase is not TAKEN before the next.
-//!
 //! # Order
 //!
-//! What one thread pushes before another push begins stands before it. `pop` takes the first item
-//! that nobody else has taken or is taking, so one consumer sees the order of the queue, and each
-//! of many sees its own items in that order.
-
+//! An item whose push has ended stands before every item whose push begins later. `pop` takes the
+//! first item that nobody else has taken or is taking. So a single consumer sees the order of the
+//! queue, and each of several consumers sees its own items in that order.
 //!
 //! # What it costs
 //!
-//! Push and pop, on two processors, as the ratio of throughputs (`benches/results-progressive`):
+//! Push and pop, on two processors, as the ratio of throughputs (`benches/results/progressive`):
 //!
 //! | threads | a `VecDeque` in parking_lot's mutex | in std's mutex | crossbeam's `SegQueue` |
 //! |--------:|------------------------------------:|---------------:|-----------------------:|
@@ -66,8 +35,8 @@
 //! |       8 |                                1.02 |           2.11 |               **0.66** |
 //! |      64 |                                1.08 |           1.84 |               **0.68** |
 //!
-//! So it loses to a mutex where one thread is alone with it (an item is a node on the heap), and to
-//! a lock-free queue always; that one cannot be read in order.
+//! It is slower than a mutex when one thread uses it alone (each item is a node on the heap), and
+//! always slower than a lock-free queue, which cannot be read in order.
 
 mod list;
 #[cfg(all(test, lockspan_loom))]
@@ -82,7 +51,7 @@ use self::list::{Claimed, List, Node};
 use super::guard::{ClaimGuard, ClaimLock, ReadGuard};
 use crate::sync::{AtomicUsize, Ordering};
 
-/// The queue; see the [module](self).
+/// A queue from which many threads take items at once; see the [module](self).
 pub struct Queue<T> {
     list: ClaimLock<List<T>>,
     /// Changes in the atomic phase, or alone; may be looked at without the lock.
@@ -98,6 +67,22 @@ unsafe impl<T: Send> Send for Queue<T> {}
 impl<T> Default for Queue<T> {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl<T> Extend<T> for Queue<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        for item in items {
+            self.push(item);
+        }
+    }
+}
+
+impl<T> FromIterator<T> for Queue<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut queue = Self::new();
+        queue.extend(items);
+        queue
     }
 }
 
@@ -208,15 +193,15 @@ impl<T> Queue<T> {
         self.len() == 0
     }
 
-    /// The queue as it is, for as long as the view lives: nothing comes and nothing goes. Whoever
-    /// pushes or pops waits for that, so the thread that has a view must not.
+    /// A view of the queue, which does not change as long as the view lives. Threads that push or
+    /// pop wait meanwhile, so a thread that has a view must not push or pop: that is a deadlock.
     #[must_use]
     pub fn read(&self) -> View<'_, T> {
         View { list: self.list.read() }
     }
 }
 
-/// The items of a [`Queue`], held still by a read hold.
+/// The items of a [`Queue`], which is locked for reading.
 pub struct View<'a, T> {
     list: ReadGuard<'a, List<T>>,
 }

@@ -1,0 +1,110 @@
+//! What a wait is told that was not granted in time: who holds the record, and who is before it.
+
+use std::time::Duration;
+
+use lockspan::{ConnectError, LockError, Mode, Options, TimedOut};
+
+use crate::Service;
+use crate::suite::{node, record, soon};
+
+/// Long enough for the server to be asked who holds the record.
+const WHILE: Duration = Duration::from_millis(400);
+
+fn timed_out<T>(acquired: Result<T, LockError>) -> TimedOut {
+    match acquired {
+        Err(LockError::Timeout(why)) => *why,
+        Err(why) => panic!("it ended otherwise: {why}"),
+        Ok(_) => panic!("it was granted"),
+    }
+}
+
+pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
+    let one = node(service, Options::new().label("billing@host9[412]")).await;
+    let other = node(service, Options::new().label("report")).await;
+    let (here, there) = (record(&one), record(&other));
+    let held = soon(here.write().note("nightly import")).await.unwrap();
+    // Before the one that gives up stands a third.
+    let third = node(service, Options::new()).await;
+    let before = tokio::spawn({
+        let record = record(&third);
+        async move { record.write_owned().await }
+    });
+    let waits = there.write_timeout(WHILE * 20);
+    tokio::pin!(waits);
+    tokio::select! {
+        _ = &mut waits => panic!("it is held"),
+        // The third is in line before this one gives up: each gets in line at once.
+        () = tokio::time::sleep(WHILE) => {}
+    }
+    let why = timed_out(there.write_timeout(WHILE).await);
+    assert_eq!((&why.record, why.waited, why.connected), (here.name(), WHILE, true));
+    if service.names_holders {
+        let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
+        assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
+        assert_eq!(holder.note.as_ref().map(|note| note.as_str()), Some("nightly import"));
+        assert!(why.place.is_some_and(|before| before >= 1), "{:?}", why.place);
+        let text = LockError::Timeout(Box::new(why)).to_string();
+        assert!(text.contains("held by billing@host9[412] for "), "{text}");
+        assert!(text.contains("(nightly import); "), "{text}");
+    }
+    // A thread is told the same.
+    let blocked = there.clone();
+    let late = tokio::task::spawn_blocking(move || blocked.blocking_read_timeout(WHILE).map(drop));
+    let why = timed_out(late.await.unwrap());
+    assert_eq!(why.holders.len(), usize::from(service.names_holders));
+    drop(held);
+    let third = async { drop(before.await.unwrap().unwrap()) };
+    let waits = async { drop(waits.await.unwrap()) };
+    soon(async { tokio::join!(third, waits) }).await;
+}
+
+pub(crate) async fn bad_labels_and_notes_are_refused(service: &Service) {
+    for bad in ["two\nlines", "", &"x".repeat(257)] {
+        let refused = Options::new().label(bad).connect(&service.url).await;
+        let Err(ConnectError::BadOption { what }) = refused else { panic!("{bad:?}") };
+        assert!(what.contains("label"), "{what}");
+        let locks = node(service, Options::new()).await;
+        let record = record(&locks);
+        assert!(matches!(record.write().note(bad).await, Err(LockError::BadNote(_))), "{bad:?}");
+        assert!(record.with_note(bad).is_err());
+        // Nothing is held.
+        let other = node(service, Options::new()).await;
+        drop(soon(crate::suite::record(&other).write()).await.unwrap());
+    }
+}
+
+/// Labels and notes are told again to a server that has been restarted.
+#[tokio::test(flavor = "multi_thread")]
+async fn labels_and_notes_survive_a_restart_of_the_server() {
+    use lockspan_server::{Config, Data, Server};
+    let folder = tempfile::tempdir().unwrap();
+    let start = async |listen: String| {
+        let listen = vec![listen.parse().unwrap()];
+        let config = Config { listen, data: Data::Dir(folder.path().into()), ..Config::default() };
+        Server::start(config).await.unwrap()
+    };
+    let server = start("127.0.0.1:0".to_owned()).await;
+    let address = server.addresses()[0].to_string();
+    let url = format!("lockspan://{address}");
+    let one = Options::new().label("billing").connect(&url).await.unwrap();
+    let held = one.record("invoice", 42).unwrap().write_owned().note("import").await.unwrap();
+    server.stop().await;
+    let server = start(address).await;
+    let other = Options::new().connect(&url).await.unwrap();
+    let late = other.record("invoice", 42).unwrap();
+    // Until the holder has come back, nobody is known to hold the record.
+    let mut tries = 0;
+    let why = loop {
+        let why = timed_out(late.write_timeout(WHILE).await);
+        if !why.holders.is_empty() || tries > 40 {
+            break why;
+        }
+        tries += 1;
+    };
+    let [holder] = &why.holders[..] else { panic!("{why:?}") };
+    assert_eq!(holder.label.as_str(), "billing");
+    assert_eq!(holder.note.as_ref().map(|note| note.as_str()), Some("import"));
+    assert!(held.is_valid());
+    drop(held);
+    server.stop().await;
+}

@@ -1,0 +1,30 @@
+//! The one unoptimised build that tests, examples, packages, tour and smoke benches share.
+//!
+//! Cargo chooses the features of a dependency by the packages that a command names: `cargo run -p
+//! lockspan-examples` builds another tokio, and so another everything, than `cargo test
+//! --workspace`. Each command of the suite therefore names the same packages ([`SAME`]), and
+//! programs are started from the target directory instead of with `cargo run`.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::command::Cmd;
+use crate::workspace::Workspace;
+
+/// What every command names that shares the build. The simulator is left out: it turns on the
+/// protocol's feature `mutants`, whose bugs must be in nothing that the tests run. The features
+/// `serde` and `uuid` are on: they only add implementations of traits, their tests then need no
+/// build of their own, and the step `clippy` compiles the crates without them.
+pub(crate) const SAME: [&str; 5] =
+    ["--workspace", "--exclude", "sim", "--features", "lockspan/serde,lockspan/uuid"];
+
+/// Builds all libraries, programs and tests, unless they are there already.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    Cmd::new("cargo build --locked --all-targets").args(SAME).dir(&workspace.root).run()
+}
+
+/// A program or library that [`build`] has made.
+pub(crate) fn file(workspace: &Workspace, name: &str) -> PathBuf {
+    workspace.target.join("debug").join(name)
+}
