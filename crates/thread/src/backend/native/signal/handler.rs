@@ -127,14 +127,19 @@ extern "C" fn in_the_child() {
     }
 }
 
-/// Installs the handler, if nobody else uses the signal. Two threads may do so at once, and a fork
-/// may leave one behind in the middle: each step may be done twice.
+/// Installs the handler, unless the program uses the signal for something else. Two threads may call
+/// this at once, and a fork may leave one behind in the middle: each step may be done twice.
+///
+/// The decision rests on one reading of the action. With two readings, the other thread's handler
+/// could appear between "is it ours?" and "is it free?", and count as a foreign one.
 pub(super) fn install() -> Result<(), String> {
     let failed = |error: Error| format!("SIGSTKFLT cannot be used: {error}");
-    if is_ours() {
+    let ours: Handler = leave_section;
+    let present = action().map_err(failed)?.sa_sigaction;
+    if present == ours as usize {
         return Ok(());
     }
-    if action().map_err(failed)?.sa_sigaction != libc::SIG_DFL {
+    if present != libc::SIG_DFL {
         return Err("SIGSTKFLT is in use by somebody else".to_owned());
     }
     // SAFETY: the handler writes atomics, which is allowed in a child at any moment.
@@ -142,7 +147,6 @@ pub(super) fn install() -> Result<(), String> {
     if error != 0 {
         return Err(failed(Error::from_raw_os_error(error)));
     }
-    let ours: Handler = leave_section;
     // SAFETY: zeros are a value of the structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = ours as usize;
