@@ -127,8 +127,8 @@ extern "C" fn in_the_child() {
     }
 }
 
-/// Installs the handler, unless the program uses the signal for something else. Two threads may call
-/// this at once, and a fork may leave one behind in the middle: each step may be done twice.
+/// Installs the handler, unless the program uses the signal for something else. Two threads may
+/// call this at once, and a fork may leave one behind in the middle: each step may be done twice.
 ///
 /// The decision rests on one reading of the action. With two readings, the other thread's handler
 /// could appear between "is it ours?" and "is it free?", and count as a foreign one.

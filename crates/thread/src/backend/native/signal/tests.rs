@@ -1,10 +1,10 @@
 //! The handler alone.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::section::{self, Place};
 use super::{SIGNAL, handler, prepare, store_if};
+use crate::sync::machine::{AtomicU32, Ordering};
 
 #[test]
 fn signal_and_barrier_work_here() {
@@ -48,10 +48,10 @@ fn two_threads_that_install_the_handler_at_once_both_succeed() {
 }
 
 fn race_to_install() {
-    const ROUNDS: usize = 20_000;
-    let (arrived, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    const ROUNDS: u32 = 20_000;
+    let (arrived, refused) = (AtomicU32::new(0), AtomicU32::new(0));
     // Threads that were asleep would start too far apart to overlap.
-    let meet = |round: usize| {
+    let meet = |round: u32| {
         arrived.fetch_add(1, Ordering::AcqRel);
         while arrived.load(Ordering::Acquire) < 2 * round {
             thread::yield_now();
@@ -65,7 +65,7 @@ fn race_to_install() {
                 unsafe { libc::signal(SIGNAL, libc::SIG_DFL) };
             }
             meet(3 * round + 2);
-            refused.fetch_add(usize::from(handler::install().is_err()), Ordering::Relaxed);
+            refused.fetch_add(u32::from(handler::install().is_err()), Ordering::Relaxed);
             meet(3 * round + 3);
         }
     };
