@@ -17,7 +17,8 @@ use super::Shared;
 use super::outbox::Closed;
 use crate::seldom::Seldom;
 
-/// Outboxes tell of what has changed by at least so many bytes, or is empty.
+/// Outboxes tell of what has changed by at least so many bytes, of the first bytes that a full
+/// socket did not take, and of having become empty.
 pub(super) const STEP: usize = 4 << 10;
 
 /// What waits in all outboxes.

@@ -327,7 +327,10 @@ impl Outbox {
         // What is written in a moment does not wait.
         let blocked = if inner.blocked { unsent } else { 0 };
         let waits = blocked + inner.held.bytes() + inner.unread;
-        let is_new = waits.abs_diff(inner.counted) >= STEP || waits == 0;
+        // A client that does not read is always seen, however little it is that waits for it: its
+        // commands are not carried out, so that more may never be added.
+        let is_first = inner.blocked && inner.counted == 0;
+        let is_new = waits.abs_diff(inner.counted) >= STEP || waits == 0 || is_first;
         if is_new && waits != inner.counted {
             self.budget.change(self.id, inner.counted, waits);
             inner.counted = waits;
@@ -470,5 +473,34 @@ impl Inner {
         (self.buf, self.rest, self.spare) = Default::default();
         self.held.clear();
         self.unread = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::UnixStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn service_f62_a_full_socket_is_counted_however_little_waits_for_it() {
+        let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+        let budget = Budget::new(1 << 20);
+        let outbox = Outbox::new(1, Stream::Unix(ours), 1 << 20, &budget);
+        while outbox.stream().try_write(&[b'x'; 4096]).is_ok() {}
+        let mut dirty = Dirty::default();
+        outbox.reply(&Value::status("PONG"), &mut dirty);
+        dirty.flush();
+        assert!(outbox.is_blocked());
+        assert_eq!(budget.sum(), "+PONG\r\n".len());
+        let mut heard = vec![0; 1 << 20];
+        while !outbox.is_sent() {
+            theirs.readable().await.expect("the other end is open");
+            // It may be that the socket is empty, and the reply has yet to be written.
+            let _ = theirs.try_read(&mut heard);
+            outbox.stream().writable().await.expect("the other end is open");
+            outbox.unblock();
+        }
+        assert_eq!(budget.sum(), 0);
     }
 }
