@@ -9,7 +9,8 @@ use crate::args::Args;
 use crate::comparison::{self, View};
 use crate::process::child;
 use crate::{
-    gathered, preload, progressive, protocol, recorder, redis, revocable, service, smoke, threads,
+    abuse, gathered, preload, progressive, protocol, recorder, redis, revocable, service, smoke,
+    threads,
 };
 
 /// Compares Lockspan's locks with other locks.
@@ -55,6 +56,8 @@ enum Command {
     Redis(Args),
     /// The preload library compared with glibc's pthread_rwlock
     Preload(Args),
+    /// Clients that misbehave, on Lockspan and on Redis: what an innocent client notices
+    Abuse(Args),
     /// Run all comparisons with --smoke, each in a process of its own
     Smoke {
         /// Write the results to folders in DIR [default: target/bench-smoke]
@@ -72,7 +75,7 @@ enum Command {
 }
 
 /// The comparisons, in the order in which `smoke` runs them.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 9] = [
     threads::NAME,
     gathered::NAME,
     progressive::NAME,
@@ -81,6 +84,7 @@ pub(crate) const NAMES: [&str; 8] = [
     service::NAME,
     redis::NAME,
     preload::NAME,
+    abuse::NAME,
 ];
 
 /// The program `lockspan-bench`: exits with 2 if something went wrong.
@@ -112,6 +116,7 @@ fn run(command: Command) -> Result<(), String> {
         Command::Service(args) => (service::comparison(), args),
         Command::Redis(args) => (redis::comparison(), args),
         Command::Preload(args) => (preload::comparison()?, args),
+        Command::Abuse(args) => (abuse::comparison(), args),
         Command::Smoke { out } => return smoke::run(out),
         Command::Redraw { comparison, folder } => {
             return recorder::redraw(&folder, view(&comparison));

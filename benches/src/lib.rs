@@ -7,6 +7,7 @@
 //! [`comparison`]: mod@comparison
 #![allow(rustdoc::private_intra_doc_links, reason = "the library has one public function")]
 
+mod abuse;
 mod allocations;
 mod args;
 mod cli;

@@ -9,7 +9,7 @@
 //! | the failures of `docs/failures.md` by number | `tests/service/` |
 //! | processes that fork (`src/bin/forker`) | `tests/fork.rs` |
 //! | processes killed, stopped and cut off at random, and a judge | `faults run`, [`run`] |
-//! | clients that misbehave, and what others notice | `faults abuse`, [`abuse`], `tests/abuse.rs` |
+//! | clients that misbehave, and what others notice | [`abuse`], `tests/abuse.rs` |
 //!
 //! ```text
 //! cargo run --release -p lockspan-faults -- run --seconds 60 --nodes 4 --seed 7

@@ -20,11 +20,6 @@ Breaks the running lock service: kills, stops and cuts off real processes.
       node has N idle records in its cache (default 50000). `lockspan run` takes part if the
       program lockspan is beside this one.
 
-  faults abuse [--seconds N] [--only KIND] [--without-redis true]
-      clients that misbehave against `lockspan serve`, each for N seconds (default 5), and what a
-      client beside them notices; on redis-server too where the same misuse exists there. The
-      program lockspan has to be beside this one.
-
 What it starts:
   faults serve  --data DIR --listen ADDR [--longest MS]
   faults node   --url URL --name NAME --store DIR --journal FILE --lease MS
@@ -75,22 +70,6 @@ async fn obey(command: &str, mut args: Arguments) -> Result<ExitCode> {
             let report = run::run(plan).await?;
             println!("{report}");
             return Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
-        }
-        "abuse" => {
-            let seconds = args.opt_value_from_str("--seconds")?.unwrap_or(5);
-            let only: Option<String> = args.opt_value_from_str("--only")?;
-            let with_redis = !args.opt_value_from_str("--without-redis")?.unwrap_or(false);
-            end(args)?;
-            let mut kinds = abuse::Kind::ALL.to_vec();
-            kinds.retain(|kind| only.as_deref().is_none_or(|only| only == kind.name()));
-            let all = abuse::Kind::ALL.map(abuse::Kind::name).join(", ");
-            ensure!(!kinds.is_empty(), "--only takes one of {all}");
-            let program = std::env::current_exe()?;
-            let binary = program.with_file_name("lockspan");
-            ensure!(binary.exists(), "{} is missing: build it first", binary.display());
-            let (time, size) = (Duration::from_secs(seconds), abuse::Size(1));
-            let plan = abuse::Plan { program, binary, time, kinds, with_redis, size };
-            println!("{}", abuse::run(plan).await?);
         }
         "misuse" => {
             let (kind, server): (String, String) =

@@ -28,7 +28,7 @@ Usage: cargo run -p sim --release -- [OPTIONS]
   --help                print this
 
 Of the worlds:
-  --class C             calm, jitter, restart, faulty, drift
+  --class C             calm, jitter, restart, faulty, drift, rollback, moving, strangers
   --workload W          cached, contended, readers, many, upgrades, transactions
   --<number> N          any number of the plan; a failure prints those that matter:
 ";

@@ -3,13 +3,18 @@
 //!
 //! A server says `Hello` when it starts and is told what it owns; it renews its lease; it writes.
 //! Everything carries the server's *life*, the number of its start, so that nothing of an earlier
-//! one counts. When a lease ends, the groups go to another server that lives, together with the
-//! sessions of the dead one: the heir keeps its own copy of them, for these groups, until it
-//! forgets them or has the groups no more; so the next heir finds them too.
+//! one counts. When a lease ends, the groups go to other servers that live. They may also go before
+//! that: on the suspicion that the server is dead, while it acts on for as long as it believes in
+//! its lease. The sessions of the server that had them, and those that were listed for them and are
+//! not settled, become *formers* of the heirs, each for the groups that it comes with. A former
+//! goes when it is settled in all of them, or with the groups.
 
 use lockspan_protocol::server::{Listed, Store};
-use lockspan_protocol::{Epoch, GROUPS, Group, GroupSet, StoreId, Tick, margin};
+use lockspan_protocol::{Epoch, GROUPS, Group, GroupSet, SessionId, StoreId, Term, Tick, margin};
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use fastrand::Rng;
 
 use crate::clock::Clock;
 use crate::disk::{Entry, Sessions, listed};
@@ -56,19 +61,23 @@ struct Member {
     started: bool,
     groups: GroupSet,
     sessions: Sessions,
-    /// Of former owners of its groups.
-    inherited: Vec<Inherited>,
+    formers: Formers,
     handovers: Vec<(u64, Handover)>,
     /// The wish that it leaves groups, for another server.
     leaving: Option<(u64, GroupSet)>,
     written: u64,
 }
 
-/// Sessions that came with groups.
-#[derive(Debug)]
-struct Inherited {
+/// Sessions of former owners that are not settled.
+type Formers = BTreeMap<SessionId, Former>;
+
+#[derive(Clone, Copy, Debug)]
+struct Former {
+    entry: Entry,
+    /// Where it is not settled.
     groups: GroupSet,
-    sessions: Sessions,
+    /// Its server may have been alive when it lost the groups.
+    acts: bool,
 }
 
 impl Member {
@@ -76,25 +85,27 @@ impl Member {
     fn forget_idle(&mut self) {
         if self.groups.is_empty() {
             self.sessions.clear();
-            self.inherited.clear();
+            self.formers.clear();
         }
     }
 
-    /// Sessions that came with any of these groups.
-    fn inherited(&self, groups: GroupSet) -> Sessions {
-        let concerned = |one: &&Inherited| !one.groups.and(groups).is_empty();
-        let inherited = self.inherited.iter().filter(concerned);
-        inherited.flat_map(|one| one.sessions.clone()).collect()
-    }
-
-    /// These groups are another server's now.
-    fn lose(&mut self, groups: GroupSet) {
+    /// Takes these groups away, with what is listed for them. `acts`: the server does not know yet.
+    fn lose(&mut self, groups: GroupSet, acts: bool) -> Formers {
         self.groups = self.groups.without(groups);
         self.leaving = None;
-        for one in &mut self.inherited {
-            one.groups = one.groups.without(groups);
+        let mut lost = Formers::new();
+        for (&session, former) in &mut self.formers {
+            let with = former.groups.and(groups);
+            former.groups = former.groups.without(groups);
+            if !with.is_empty() {
+                lost.insert(session, Former { groups: with, ..*former });
+            }
         }
-        self.inherited.retain(|one| !one.groups.is_empty() && !one.sessions.is_empty());
+        self.formers.retain(|_, former| !former.groups.is_empty());
+        for (&session, &entry) in &self.sessions {
+            lost.insert(session, Former { entry, groups, acts });
+        }
+        lost
     }
 }
 
@@ -103,20 +114,35 @@ impl Member {
 pub(crate) struct Cluster {
     clock: Clock,
     lease: Duration,
+    rng: Rng,
+    /// Groups of one server may go to several.
+    several: bool,
     epochs: Vec<Epoch>,
     members: Vec<Member>,
     handed_over: u64,
 }
 
+/// What a change of owners was like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gave {
+    pub(crate) heirs: usize,
+}
+
 impl Cluster {
-    /// A store in which `servers` share all groups.
-    pub(crate) fn new(clock: Clock, lease: Duration, servers: usize) -> Self {
+    /// A store in which `servers` share all groups; those after the first `owners` have none.
+    pub(crate) fn new(
+        clock: Clock,
+        lease: Duration,
+        (servers, owners): (usize, usize),
+        several: bool,
+        rng: Rng,
+    ) -> Self {
         let mut members: Vec<Member> = (0..servers).map(|_| Member::default()).collect();
         for group in GroupSet::ALL.iter() {
-            members[usize::from(group.0) * servers / GROUPS].groups.insert(group);
+            members[usize::from(group.0) * owners / GROUPS].groups.insert(group);
         }
         let epochs = vec![Epoch::NONE; GROUPS];
-        Self { clock, lease, epochs, members, handed_over: 0 }
+        Self { clock, lease, rng, several, epochs, members, handed_over: 0 }
     }
 
     /// How long after it has asked a server may believe in its lease, by its own clock.
@@ -163,7 +189,7 @@ impl Cluster {
                 member.until = Some(until);
                 member.handovers.retain(|(number, _)| *number > upto);
                 if let Some((_, groups)) = member.leaving.filter(|(wish, _)| *wish <= left) {
-                    self.moved(usize::from(server), groups);
+                    self.give_away(usize::from(server), groups, false);
                 }
                 let member = &self.members[usize::from(server)];
                 let (handovers, leave) = (member.handovers.clone(), member.leaving);
@@ -182,8 +208,8 @@ impl Cluster {
         }
     }
 
-    /// Ends leases that are over and hands groups on. Says which servers have got some.
-    pub(crate) fn expire(&mut self, at: u64) -> Vec<u8> {
+    /// Ends leases that are over and hands groups on. Says how, for each server that had some.
+    pub(crate) fn expire(&mut self, at: u64) -> Vec<Gave> {
         let now = self.clock.at(at);
         for member in &mut self.members {
             if member.until.is_some_and(|until| now >= until) {
@@ -191,14 +217,14 @@ impl Cluster {
                 member.forget_idle();
             }
         }
-        let mut heirs = Vec::new();
+        let mut gave = Vec::new();
         for dead in 0..self.members.len() {
             let member = &self.members[dead];
             if member.until.is_none() && member.life > 0 && !member.groups.is_empty() {
-                heirs.extend(self.hand_over(dead));
+                gave.extend(self.give_away(dead, member.groups, false));
             }
         }
-        heirs
+        gave
     }
 
     /// When the next lease ends.
@@ -214,65 +240,120 @@ impl Cluster {
         owned.filter(|(_, groups)| !groups.is_empty()).collect()
     }
 
-    /// Sessions that are stored for anybody.
+    /// What a server owns.
+    pub(crate) fn groups_of(&self, server: u8) -> GroupSet {
+        self.members[usize::from(server)].groups
+    }
+
+    /// Sessions that are stored for anybody, those of other servers included.
     pub(crate) fn sessions(&self) -> usize {
-        let members = self.members.iter();
-        members.map(|one| one.sessions.len() + one.inherited(GroupSet::ALL).len()).sum()
+        self.members.iter().map(|one| one.sessions.len() + one.formers.len()).sum()
     }
 
-    /// Asks a living server to leave half of its groups, if another one lives.
-    pub(crate) fn plan_move(&mut self, from: u8) {
+    /// Asks a living server to leave some of its groups, if another one lives: nearly none, half of
+    /// them, any, or all. Says whether it is all.
+    pub(crate) fn plan_move(&mut self, from: u8) -> Option<bool> {
         let from = usize::from(from);
+        let has_heir = self.living(from).next().is_some();
         let member = &mut self.members[from];
-        if member.until.is_some() && member.leaving.is_none() {
-            self.handed_over += 1;
-            let half = member.groups.iter().filter(|group| group.0 % 2 == 0);
-            member.leaving = Some((self.handed_over, half.collect()));
+        let is_free = member.until.is_some() && member.leaving.is_none();
+        if !is_free || member.groups.is_empty() || !has_heir {
+            return None;
         }
+        self.handed_over += 1;
+        let rng = &mut self.rng;
+        let share = [1, 4, 8, 12, 16][rng.usize(..5)];
+        let some = member.groups.iter().filter(|_| rng.u32(..16) < share).collect();
+        member.leaving = Some((self.handed_over, some));
+        (!some.is_empty()).then_some(some == member.groups)
     }
 
-    /// A living server has left these groups. Its sessions stay its own; the heir gets a copy.
-    fn moved(&mut self, from: usize, groups: GroupSet) {
-        let Some(heir) = self.heir(from) else { return };
-        let member = &mut self.members[from];
-        let mut sessions = member.inherited(groups);
-        sessions.extend(member.sessions.clone());
-        member.lose(groups);
-        self.give(heir, groups, sessions);
+    /// Whether groups are on their way from one server to another.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.members.iter().any(|one| one.leaving.is_some() || !one.handovers.is_empty())
     }
 
-    /// Gives the groups of a dead server to a living one.
-    fn hand_over(&mut self, dead: usize) -> Option<u8> {
-        let heir = self.heir(dead)?;
-        let member = &mut self.members[dead];
+    /// Whether a server owns all these groups, in an epoch that is not above.
+    pub(crate) fn is_ahead_of(&self, server: u8, groups: GroupSet, above: Epoch) -> bool {
+        let member = &self.members[usize::from(server)];
+        groups.without(member.groups).is_empty() && self.epoch_of(groups) < above
+    }
+
+    /// Gives the groups of a living server to others, which believe that it is dead.
+    pub(crate) fn suspect(&mut self, server: u8) -> Option<Gave> {
+        let at = usize::from(server);
+        let member = &mut self.members[at];
+        if member.until.is_none() || member.life == 0 || member.groups.is_empty() {
+            return None;
+        }
         let groups = member.groups;
-        let mut sessions = member.inherited(groups);
-        sessions.append(&mut member.sessions);
-        member.lose(groups);
-        member.handovers.clear();
-        self.give(heir, groups, sessions);
-        u8::try_from(heir).ok()
+        let gave = self.give_away(at, groups, true)?;
+        self.members[at].until = None;
+        self.members[at].sessions.clear();
+        Some(gave)
     }
 
-    /// The living server that has fewest groups, but for `other`.
-    fn heir(&self, other: usize) -> Option<usize> {
-        let alive = |&at: &usize| at != other && self.members[at].until.is_some();
-        let heirs = (0..self.members.len()).filter(alive);
-        heirs.min_by_key(|&at| self.members[at].groups.iter().count())
+    /// These groups of a server go to others that live, if there are any.
+    fn give_away(&mut self, from: usize, groups: GroupSet, acts: bool) -> Option<Gave> {
+        let heirs = self.heirs(from)?;
+        let is_dead = self.members[from].until.is_none();
+        let formers = self.members[from].lose(groups, acts);
+        if is_dead {
+            self.members[from].sessions.clear();
+            self.members[from].handovers.clear();
+        }
+        let mut parts = vec![GroupSet::EMPTY; heirs.len()];
+        for group in groups.iter() {
+            parts[self.rng.usize(..heirs.len())].insert(group);
+        }
+        for (&heir, &part) in heirs.iter().zip(&parts) {
+            self.give(heir, part, &formers);
+        }
+        Some(Gave { heirs: parts.iter().filter(|part| !part.is_empty()).count() })
     }
 
-    fn give(&mut self, heir: usize, groups: GroupSet, sessions: Sessions) {
+    /// The living servers but for `other`.
+    fn living(&self, other: usize) -> impl Iterator<Item = usize> {
+        let alive = move |&at: &usize| at != other && self.members[at].until.is_some();
+        (0..self.members.len()).filter(alive)
+    }
+
+    /// The living server that has fewest groups, but for `other`; or all that live.
+    fn heirs(&mut self, other: usize) -> Option<Vec<usize>> {
+        let all: Vec<_> = self.living(other).collect();
+        if self.several && self.rng.bool() && !all.is_empty() {
+            return Some(all);
+        }
+        let fewest = all.into_iter().min_by_key(|&at| self.members[at].groups.iter().count());
+        fewest.map(|heir| vec![heir])
+    }
+
+    fn give(&mut self, heir: usize, groups: GroupSet, formers: &Formers) {
+        if groups.is_empty() {
+            return;
+        }
         self.handed_over += 1;
         let above = self.epoch_of(groups);
+        let acts = self.lease;
         let heir = &mut self.members[heir];
-        // A session with the heir itself can come back with groups that it has left before.
-        let (own, others): (Sessions, Sessions) =
-            sessions.into_iter().partition(|(session, _)| heir.sessions.contains_key(session));
-        let listed = listed(&own, true).chain(listed(&others, false)).collect();
+        let mut listed = Vec::new();
+        for (&session, former) in formers {
+            let with = former.groups.and(groups);
+            if with.is_empty() {
+                continue;
+            }
+            // A session with the heir itself can come back with groups that it has left before.
+            if let Some(own) = heir.sessions.get(&session) {
+                listed.push(own.listed(session, None));
+                continue;
+            }
+            listed.push(former.listed(session, acts));
+            let known = heir.formers.entry(session).or_insert(Former { groups: with, ..*former });
+            known.groups = known.groups.or(with);
+            known.acts |= former.acts;
+        }
         let handover = Handover { groups, above, listed };
-        let sessions = others;
         heir.groups = heir.groups.or(groups);
-        heir.inherited.push(Inherited { groups, sessions });
         heir.handovers.push((self.handed_over, handover));
     }
 
@@ -280,8 +361,10 @@ impl Cluster {
     fn own(&self, server: u8) -> Option<Handover> {
         let member = &self.members[usize::from(server)];
         let groups = member.groups;
-        let inherited = member.inherited(groups);
-        let listed = listed(&member.sessions, true).chain(listed(&inherited, false)).collect();
+        let formers = member.formers.iter();
+        let formers = formers.filter(|(id, _)| !member.sessions.contains_key(id));
+        let formers = formers.map(|(&session, former)| former.listed(session, self.lease));
+        let listed = listed(&member.sessions).chain(formers).collect();
         let handover = Handover { groups, above: self.epoch_of(groups), listed };
         (!groups.is_empty()).then_some(handover)
     }
@@ -289,6 +372,13 @@ impl Cluster {
     fn epoch_of(&self, groups: GroupSet) -> Epoch {
         let epoch = |group: Group| self.epochs[usize::from(group.0)];
         groups.iter().map(epoch).max().unwrap_or(Epoch::NONE)
+    }
+}
+
+impl Former {
+    fn listed(&self, session: SessionId, own_lease: Duration) -> Listed {
+        let acts = if self.acts { own_lease } else { Duration::ZERO };
+        self.entry.listed(session, Some(acts))
     }
 }
 
@@ -300,14 +390,20 @@ fn apply(member: &mut Member, epochs: &mut [Epoch], what: Store) {
                 *epoch = term.epoch.max(*epoch);
             }
         }
-        Store::Session { session, ttl, handoff, last } => {
-            member.sessions.insert(session, Entry { ttl, handoff, last });
+        Store::Session { session, ttl, handoff, last, client } => {
+            member.sessions.insert(session, Entry { ttl, handoff, last, client });
         }
         Store::Forget { session } => {
             member.sessions.remove(&session);
-            for inherited in &mut member.inherited {
-                inherited.sessions.remove(&session);
+            member.formers.remove(&session);
+        }
+        Store::Settle { former, term: Term { groups, epoch } } => {
+            let is_so = |group: &Group| epochs[usize::from(group.0)] == epoch;
+            let settled: GroupSet = groups.iter().filter(is_so).collect();
+            if let Some(known) = member.formers.get_mut(&former) {
+                known.groups = known.groups.without(settled);
             }
+            member.formers.retain(|_, former| !former.groups.is_empty());
         }
     }
 }
@@ -315,12 +411,13 @@ fn apply(member: &mut Member, epochs: &mut [Epoch], what: Store) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockspan_protocol::{Handoff, SessionId};
+    use lockspan_protocol::{Client, Handoff};
 
     const LEASE: Duration = Duration::from_millis(1);
 
     fn cluster() -> Cluster {
-        let mut cluster = Cluster::new(Clock::new(0, 0), LEASE, 2);
+        let rng = Rng::with_seed(1);
+        let mut cluster = Cluster::new(Clock::new(0, 0), LEASE, (2, 2), false, rng);
         for server in 0..2 {
             let hello = Request::Hello { sent: Tick(0) };
             let reply = cluster.handle(0, server, 1, hello);
@@ -334,8 +431,15 @@ mod tests {
     }
 
     fn session(id: u64) -> (StoreId, Store) {
-        let (ttl, handoff) = (LEASE, Handoff::Direct);
-        (StoreId(id), Store::Session { session: SessionId(id), ttl, handoff, last: false })
+        let (ttl, handoff, client) = (LEASE, Handoff::Direct, Client::Node);
+        (StoreId(id), Store::Session { session: SessionId(id), ttl, handoff, last: false, client })
+    }
+
+    fn handed(cluster: &mut Cluster, at: u64, upto: u64) -> Vec<(u64, Handover)> {
+        match cluster.handle(at, 1, 1, renew(upto)) {
+            Some(Reply::Renewed { handovers, .. }) => handovers,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -344,15 +448,12 @@ mod tests {
         let writes = vec![session(17)];
         cluster.handle(10, 0, 1, Request::Write { first: 1, writes });
         cluster.handle(900, 1, 1, renew(0));
-        assert_eq!(cluster.expire(1000), [1]);
+        assert_eq!(cluster.expire(1000), [Gave { heirs: 1 }]);
         assert_eq!(cluster.owners(GroupSet::ALL), [(1, GroupSet::ALL)]);
-        let ask = |cluster: &mut Cluster, upto| match cluster.handle(1001, 1, 1, renew(upto)) {
-            Some(Reply::Renewed { handovers, .. }) => handovers,
-            other => panic!("{other:?}"),
-        };
-        let handovers = ask(&mut cluster, 0);
-        assert_eq!(handovers[0].1.listed[0].session, SessionId(17));
-        assert!(ask(&mut cluster, handovers[0].0).is_empty());
+        let handovers = handed(&mut cluster, 1001, 0);
+        let listed = handovers[0].1.listed[0];
+        assert_eq!((listed.session, listed.acts), (SessionId(17), Duration::ZERO));
+        assert!(handed(&mut cluster, 1002, handovers[0].0).is_empty());
         let late =
             cluster.handle(1002, 0, 1, Request::Write { first: 2, writes: vec![session(18)] });
         assert!(matches!(late, Some(Reply::Gone)), "the dead write nothing");
@@ -362,16 +463,49 @@ mod tests {
     fn a_server_that_leaves_groups_keeps_its_sessions() {
         let mut cluster = cluster();
         cluster.handle(10, 0, 1, Request::Write { first: 1, writes: vec![session(17)] });
-        cluster.plan_move(0);
+        while cluster.plan_move(0).is_none() {
+            cluster.members[0].leaving = None;
+        }
         let asked = cluster.handle(11, 0, 1, renew(0));
         let Some(Reply::Renewed { leave: Some((wish, groups)), .. }) = asked else {
             panic!("{asked:?}")
         };
-        assert_eq!(groups.iter().count(), 64);
+        assert!(!groups.is_empty());
         let left = Request::Renew { sent: Tick(0), upto: 0, left: wish };
         cluster.handle(12, 0, 1, left);
         assert_eq!(cluster.owners(groups), [(1, groups)]);
         assert_eq!(cluster.sessions(), 2, "the heir has a copy");
+    }
+
+    #[test]
+    fn the_sessions_of_a_server_that_was_suspected_are_waited_for_longer() {
+        let mut cluster = cluster();
+        cluster.handle(10, 0, 1, Request::Write { first: 1, writes: vec![session(17)] });
+        assert_eq!(cluster.suspect(0), Some(Gave { heirs: 1 }));
+        assert_eq!(handed(&mut cluster, 20, 0)[0].1.listed[0].acts, LEASE);
+        assert!(matches!(cluster.handle(21, 0, 1, renew(0)), Some(Reply::Gone)));
+    }
+
+    #[test]
+    fn a_former_session_is_settled_where_it_is_said_and_in_that_epoch() {
+        let mut cluster = cluster();
+        cluster.handle(10, 0, 1, Request::Write { first: 1, writes: vec![session(17)] });
+        cluster.suspect(0);
+        let groups = handed(&mut cluster, 20, 0)[0].1.groups;
+        let (some, epoch) = (GroupSet::from_iter([Group(0), Group(1)]), Epoch::new(1).unwrap());
+        let settle = |groups, epoch| {
+            (StoreId(0), Store::Settle { former: SessionId(17), term: Term { groups, epoch } })
+        };
+        let later = Epoch::new(2).unwrap();
+        let writes = vec![
+            (StoreId(0), Store::Epoch(Term { groups, epoch })),
+            settle(groups, later),
+            settle(some, epoch),
+        ];
+        cluster.handle(21, 1, 1, Request::Write { first: 1, writes });
+        assert_eq!(cluster.members[1].formers[&SessionId(17)].groups, groups.without(some));
+        cluster.handle(22, 1, 1, Request::Write { first: 4, writes: vec![settle(groups, epoch)] });
+        assert_eq!(cluster.sessions(), 0);
     }
 
     #[test]

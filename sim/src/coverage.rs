@@ -5,7 +5,7 @@
 use std::fmt;
 
 use lockspan_protocol::server::table::RecordState;
-use lockspan_protocol::{ToNode, ToServer};
+use lockspan_protocol::{GroupSet, ToNode, ToServer};
 
 macro_rules! hits {
     ($($(#[$doc:meta])* $name:ident $words:literal,)*) => {
@@ -37,6 +37,11 @@ hits! {
     StoredUnseen "fault: crash between a write and its answer",
     FailOver "fault: groups changed their owner",
     Moved "fault: groups moved between living servers",
+    MovedInGrace "fault: groups moved while their server recovered",
+    Drained "fault: server asked to leave all groups",
+    Joined "fault: server joined later",
+    Suspected "fault: groups of a living server given to others",
+    SeveralHeirs "fault: groups of one server went to several",
     Retired "fault: operator ended a session",
     Rollback "fault: storage went back in time",
     DriftWithin "fault: clocks drift within the margin",
@@ -47,6 +52,14 @@ hits! {
     GuardLost "effect: guard reported lost",
     FenceRefused "effect: fence refused a late write",
     NoSession "effect: node told that its session is gone",
+    Capped "effect: grant lived out a lease that was extended for others",
+    Settled "effect: listed session forgotten in the groups of a hand-over",
+    StrangerHolds "stranger: holds a record",
+    StrangerMoved "stranger: re-asserted to a new owner, and went on there",
+    StrangerClosedOld "stranger: closed its session with the old owner after that",
+    StrangerTooEarly "stranger: told to wait until the old owner has stopped",
+    StrangerEnded "stranger: ended what it held when its group moved",
+    StrangerLost "stranger: lived out its lease",
     Rested "effect: server answered nobody past its own lease",
     ListedLast "effect: term began with a session that is not to be extended",
     Withdrawn "effect: wait given up",
@@ -88,10 +101,13 @@ hits! {
     Report "to server: Report",
     Reassert "to server: Reassert",
     Page "to server: Page",
+    Nothing "to server: Nothing",
     Reasserted "to server: Reasserted",
     // Messages that arrived at a node.
     Opened "to node: Opened",
     Alive "to node: Alive",
+    AliveInSome "to node: Alive (in some groups)",
+    ToldMoved "to node: Moved",
     Serving "to node: Serving",
     HeardWhole "to node: Heard (whole)",
     HeardPart "to node: Heard (not whole)",
@@ -138,6 +154,7 @@ impl Coverage {
             ToServer::Report { .. } => Hit::Report,
             ToServer::Reassert { .. } => Hit::Reassert,
             ToServer::Page { .. } => Hit::Page,
+            ToServer::Nothing { .. } => Hit::Nothing,
             ToServer::Reasserted { .. } => Hit::Reasserted,
             _ => return,
         });
@@ -146,12 +163,14 @@ impl Coverage {
     pub(crate) fn said_to_node(&mut self, message: &ToNode) {
         self.hit(match message {
             ToNode::Opened { .. } => Hit::Opened,
-            ToNode::Alive { .. } => Hit::Alive,
+            ToNode::Alive { groups, .. } if *groups == GroupSet::ALL => Hit::Alive,
+            ToNode::Alive { .. } => Hit::AliveInSome,
             ToNode::NoSession => Hit::NoSession,
             ToNode::Serving(_) => Hit::Serving,
             ToNode::Heard { whole: true, .. } => Hit::HeardWhole,
             ToNode::Heard { .. } => Hit::HeardPart,
-            ToNode::Recovered(_) => Hit::Recovered,
+            ToNode::Recovered { .. } => Hit::Recovered,
+            ToNode::Moved { .. } => Hit::ToldMoved,
             ToNode::Granted { give_back: Some(_), .. } => Hit::GrantedGiveBack,
             ToNode::Granted { .. } => Hit::Granted,
             ToNode::Queued { .. } => Hit::Queued,

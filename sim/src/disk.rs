@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use lockspan_protocol::server::{Listed, Store};
-use lockspan_protocol::{Epoch, Handoff, SessionId, StoreId};
+use lockspan_protocol::{Client, Epoch, Handoff, SessionId, StoreId};
 
 /// Sessions that are stored.
 pub(crate) type Sessions = BTreeMap<SessionId, Entry>;
@@ -18,18 +18,22 @@ pub(crate) struct Entry {
     pub(crate) ttl: Duration,
     pub(crate) handoff: Handoff,
     pub(crate) last: bool,
+    pub(crate) client: Client,
 }
 
-/// As a server is told of them when it takes groups.
-pub(crate) fn listed(sessions: &Sessions, here: bool) -> impl Iterator<Item = Listed> {
-    let entries = sessions.iter();
-    entries.map(move |(&session, &Entry { ttl, handoff, last })| Listed {
-        session,
-        ttl,
-        handoff,
-        here,
-        last,
-    })
+impl Entry {
+    /// As a server is told of it when it takes groups. `acts`: how long another server may still
+    /// extend it; none if it is a session with the server itself.
+    pub(crate) fn listed(self, session: SessionId, acts: Option<Duration>) -> Listed {
+        let Self { ttl, handoff, last, client } = self;
+        let (here, acts) = (acts.is_none(), acts.unwrap_or_default());
+        Listed { session, ttl, handoff, here, last, client, acts }
+    }
+}
+
+/// Sessions of the server itself, as it is told of them when it takes groups.
+pub(crate) fn listed(sessions: &Sessions) -> impl Iterator<Item = Listed> {
+    sessions.iter().map(|(&session, entry)| entry.listed(session, None))
 }
 
 /// What is on the disk, and what is on its way there.
@@ -107,12 +111,14 @@ impl Disk {
         let Some((_, _, what)) = self.under_way.pop_front() else { return };
         match what {
             Store::Epoch(term) => self.epoch = self.epoch.max(term.epoch),
-            Store::Session { session, ttl, handoff, last } => {
-                self.sessions.insert(session, Entry { ttl, handoff, last });
+            Store::Session { session, ttl, handoff, last, client } => {
+                self.sessions.insert(session, Entry { ttl, handoff, last, client });
             }
             Store::Forget { session } => {
                 self.sessions.remove(&session);
             }
+            // A server that is alone never takes groups from another.
+            Store::Settle { .. } => {}
         }
     }
 }
@@ -123,7 +129,8 @@ mod tests {
 
     fn session(id: u64) -> Store {
         let (ttl, handoff) = (Duration::from_secs(1), Handoff::Direct);
-        Store::Session { session: SessionId(id), ttl, handoff, last: false }
+        let client = Client::Node;
+        Store::Session { session: SessionId(id), ttl, handoff, last: false, client }
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 use std::collections::VecDeque;
 
+use lockspan_protocol::cache::LeaseId;
 use lockspan_protocol::{LocalWait, Mode, Owner, Stay, Tick, Token};
 
 /// A thread of the node, by number.
@@ -22,8 +23,8 @@ pub(crate) type Thread = u8;
 pub(crate) struct Opened {
     pub(crate) mode: Mode,
     pub(crate) token: Token,
-    /// Whose lease it rests on.
-    pub(crate) server: u8,
+    /// The lease that it rests on.
+    pub(crate) lease: LeaseId,
 }
 
 /// What the cache wants back.
@@ -96,16 +97,16 @@ impl Line {
         }
     }
 
-    /// Lets in the next thread if it may: the record is open for it, the lease with its server
-    /// stands, and a drain leaves it a turn.
+    /// Lets in the next thread if it may: the record is open for it, its lease stands, and a drain
+    /// leaves it a turn.
     pub(crate) fn admit(
         &mut self,
         now: Tick,
-        leased: impl Fn(u8) -> bool,
+        leased: impl Fn(LeaseId) -> bool,
     ) -> Option<(Waiter, Opened)> {
         let opened = self.opened?;
         let waiter = *self.next().first()?;
-        if !opened.mode.covers(waiter.mode) || !leased(opened.server) {
+        if !opened.mode.covers(waiter.mode) || !leased(opened.lease) {
             return None;
         }
         if let Some(drain) = &mut self.drain {
@@ -210,6 +211,8 @@ impl Line {
 
 #[cfg(test)]
 mod tests {
+    use lockspan_protocol::ServerId;
+
     use super::*;
     use lockspan_protocol::StayLimits;
     use std::time::Duration;
@@ -219,7 +222,7 @@ mod tests {
     }
 
     fn open(mode: Mode) -> Option<Opened> {
-        Some(Opened { mode, token: Token::default(), server: 0 })
+        Some(Opened { mode, token: Token::default(), lease: LeaseId::Server(ServerId(0)) })
     }
 
     fn line(mode: Mode, waiters: &[Waiter]) -> Line {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod many;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -9,9 +10,10 @@ use std::time::Instant;
 
 use anyhow::Result;
 use lockspan_protocol::Bug;
-use sim::{Coverage, Failure, Plan, bugs, run, shrink};
+use sim::{Failure, Plan, bugs, run, shrink};
 
 use args::{Args, HELP, Task};
+use many::Met;
 
 /// Lines of a trace that are shown with a failure: what led to it is at the end.
 const TRACE_LINES: usize = 120;
@@ -49,49 +51,48 @@ fn work(args: &Args) -> Result<bool> {
 
 fn worlds(args: &Args) -> Result<bool> {
     let begun = Instant::now();
-    let mut coverage = Coverage::default();
-    let (mut worlds, mut steps, mut failed) = (0_u64, 0, 0_u64);
-    let (mut overlaps, mut false_deadlocks) = (0, 0);
     let total = args.seeds.end.saturating_sub(args.seeds.start);
-    for seed in args.seeds.clone() {
-        let plan = args.plan(seed)?;
-        let outcome = run(&plan, args.bugs());
-        worlds += 1;
-        steps += outcome.steps;
-        overlaps += outcome.overlaps;
-        false_deadlocks += outcome.false_deadlocks;
-        coverage.add(&outcome.coverage);
-        if std::io::stderr().is_terminal() && worlds % 100 == 0 {
-            eprint!("\r{worlds} of {total} worlds, {steps} steps");
+    // Whatever is wrong with the numbers is wrong with all of them.
+    args.plan(args.seeds.start)?;
+    let plan_of = |seed| args.plan(seed).expect("the plan of another seed could be made");
+    let says = |met: &Met, plan: &Plan, failure: Option<&Failure>| {
+        if std::io::stderr().is_terminal() && met.worlds.is_multiple_of(100) {
+            eprint!("\r{} of {total} worlds, {} steps", met.worlds, met.steps);
         }
-        match outcome.failure {
-            Some(failure) if args.keep_going => {
-                failed += 1;
-                let what: String = failure.to_string().chars().take(200).collect();
-                println!("\rseed {seed}, {} {}: {what}", plan.class, plan.workload);
-            }
-            Some(failure) => {
-                report(args, &plan, &failure);
-                return Ok(false);
-            }
-            None => {}
+        if let Some(failure) = failure.filter(|_| args.keep_going) {
+            let what: String = failure.to_string().chars().take(200).collect();
+            println!("\rseed {}, {} {}: {what}", plan.seed, plan.class, plan.workload);
         }
+    };
+    let met = many::run(
+        args.seeds.clone(),
+        args.keep_going,
+        plan_of,
+        |plan| run(plan, args.bugs()),
+        says,
+    );
+    if let Some((plan, failure)) = met.broken.values().next().filter(|_| !args.keep_going) {
+        report(args, plan, failure);
+        return Ok(false);
     }
     let seconds = begun.elapsed().as_secs_f64();
+    let Met { worlds, steps, overlaps, false_deadlocks, coverage, broken, .. } = &met;
     println!(
-        "\r{worlds} worlds, {steps} steps, {failed} broken; {:.1} s, {:.0} worlds/s, {:.0} steps/s",
+        "\r{worlds} worlds, {steps} steps, {} broken; {:.1} s, {:.0} worlds/s, {:.0} steps/s",
+        broken.len(),
         seconds,
-        worlds as f64 / seconds,
-        steps as f64 / seconds
+        *worlds as f64 / seconds,
+        *steps as f64 / seconds
     );
+    print!("{met}");
     println!("{overlaps} guards overlapped where clocks don't keep the margin (allowed there)");
-    println!("{false_deadlocks} transactions of calm worlds were refused without a circle");
+    println!("{false_deadlocks} transactions of calm worlds were refused without a cycle");
     print!("{coverage}");
     let missing = coverage.missing();
     for words in &missing {
         println!("never: {words}");
     }
-    Ok(failed == 0 && (missing.is_empty() || !args.require_coverage))
+    Ok(broken.is_empty() && (missing.is_empty() || !args.require_coverage))
 }
 
 /// Says what is wrong, in the smallest world that still shows it.
@@ -127,23 +128,21 @@ fn replay(args: &Args, play: impl Fn(&Plan) -> (sim::Outcome, String)) -> Result
 
 /// A line for each bug: who finds it.
 fn find_bugs(args: &Args) -> bool {
-    let mut good = true;
-    for &bug in Bug::ALL {
-        if args.bug.is_some_and(|only| only != bug) {
-            continue;
-        }
-        let name = format!("{bug:?}");
+    let bugs: Vec<_> =
+        Bug::ALL.iter().filter(|&&bug| args.bug.is_none_or(|it| it == bug)).collect();
+    let found = many::for_each(&bugs, |&&bug| {
         let plans = args.seeds.clone().filter_map(|seed| args.plan(seed).ok());
-        match bugs::find(bug, plans) {
+        bugs::find(bug, plans)
+    });
+    for (bug, found) in bugs.iter().zip(&found) {
+        let name = format!("{bug:?}");
+        match found {
             Some((seed, failure)) => {
                 let what: String = failure.to_string().chars().take(120).collect();
                 println!("{name:<22} {seed:>6}  {what}");
             }
-            None => {
-                good = false;
-                println!("{name:<22}      -  not found in {:?}", args.seeds);
-            }
+            None => println!("{name:<22}      -  not found in {:?}", args.seeds),
         }
     }
-    good
+    found.iter().all(Option::is_some)
 }

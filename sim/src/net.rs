@@ -61,6 +61,12 @@ impl Net {
         !self.cuts.is_empty() && self.cuts.contains_key(&(from, to))
     }
 
+    /// How many links between nodes and servers are cut.
+    pub(crate) fn cuts_of_nodes(&self) -> usize {
+        let is_node = |machine: &Machine| matches!(machine, Machine::Node(_));
+        self.cuts.keys().filter(|(from, to)| is_node(from) || is_node(to)).count()
+    }
+
     /// A message leaves at `now`.
     pub(crate) fn send(
         &mut self,

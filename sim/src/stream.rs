@@ -19,9 +19,11 @@ pub(crate) enum Stream {
     Thread { node: u8, thread: u8 },
     /// How long writes to storage take.
     Disk,
+    /// Which groups a cluster moves, and to whom.
+    Cluster,
 }
 
-pub(crate) use Stream::{Disk, Fault, Machines, Network, Plan, Thread};
+pub(crate) use Stream::{Cluster, Disk, Fault, Machines, Network, Plan, Thread};
 
 impl Stream {
     pub(crate) fn rng(self, seed: u64) -> Rng {
@@ -30,6 +32,7 @@ impl Stream {
             Self::Network => 2,
             Self::Machines => 3,
             Self::Disk => 4,
+            Self::Cluster => 5,
             Self::Fault(kind) => 0x100 + u64::from(kind),
             Self::Thread { node, thread } => 0x10000 + u64::from(node) * 0x100 + u64::from(thread),
         };

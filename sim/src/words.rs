@@ -11,6 +11,8 @@ pub(crate) enum Machine {
     Node(u8),
     /// A server, by number.
     Server(u8),
+    /// A client that is no node, by number.
+    Stranger(u8),
     /// The store of a cluster.
     Store,
 }
@@ -21,6 +23,7 @@ impl Machine {
         match self {
             Self::Node(number) => format!("n{number}"),
             Self::Server(number) => format!("s{number}"),
+            Self::Stranger(number) => format!("x{number}"),
             Self::Store => "store".to_owned(),
         }
     }
@@ -31,6 +34,7 @@ impl fmt::Display for Machine {
         match self {
             Self::Node(number) => write!(f, "node {number}"),
             Self::Server(number) => write!(f, "server {number}"),
+            Self::Stranger(number) => write!(f, "stranger {number}"),
             Self::Store => f.write_str("store"),
         }
     }
@@ -78,6 +82,7 @@ pub(crate) fn to_server(message: &ToServer) -> String {
             let groups = groups(*of);
             format!("page {first} to {last} has {count} of {groups} as {former} ({epoch})")
         }
+        ToServer::Nothing { groups: of, epoch } => format!("nothing in {} ({epoch})", groups(*of)),
         ToServer::Reasserted { groups: of, epoch, former, count, .. } => {
             let groups = groups(*of);
             format!("reasserted {count} of {groups} as {former} ({epoch})")
@@ -93,14 +98,20 @@ pub(crate) fn to_node(message: &ToNode) -> String {
             let terms: Vec<_> = terms.iter().map(term).collect();
             format!("opened, serving {}", terms.join("; "))
         }
-        ToNode::Alive { number } => format!("alive {number}"),
+        ToNode::Alive { number, groups: named } if *named == GroupSet::ALL => {
+            format!("alive {number}")
+        }
+        ToNode::Alive { number, groups: named } => format!("alive {number} in {}", groups(*named)),
+        ToNode::Moved { groups: left } => format!("moved {}", groups(*left)),
         ToNode::NoSession => "no session".to_owned(),
         ToNode::Serving(served) => format!("serving {}", term(served)),
         ToNode::Heard { term: of, former, first, whole } => {
             let what = if *whole { "heard" } else { "not heard" };
             format!("{what}: page {first} of {former}, {}", term(of))
         }
-        ToNode::Recovered(served) => format!("recovered {}", term(served)),
+        ToNode::Recovered { term: served, former } => {
+            format!("recovered {} as {former}", term(served))
+        }
         ToNode::Granted { record, seq, mode, token, give_back } => {
             let back =
                 give_back.map_or(String::new(), |mode: Mode| format!(", give back for {mode}"));

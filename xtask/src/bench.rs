@@ -7,9 +7,13 @@ use anyhow::{Context as _, Result};
 
 use crate::args::Args;
 use crate::command::Cmd;
+use crate::package;
 use crate::table;
 use crate::tidy;
 use crate::workspace::Workspace;
+
+/// Stands for every comparison, one after the other.
+const ALL: &str = "all";
 
 /// The page that lists the comparisons in a table.
 const PAGE: &str = "benches/README.md";
@@ -18,8 +22,13 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let readme = args.flag("--readme");
     let words = args.all();
     std::env::set_current_dir(&workspace.root)?;
-    match words.first() {
-        Some(comparison) => run(workspace, comparison, &words)?,
+    match words.split_first() {
+        Some((all, options)) if all == ALL => {
+            for row in rows(&page()?) {
+                run(workspace, &row[0], options)?;
+            }
+        }
+        Some((comparison, options)) => run(workspace, comparison, options)?,
         None if !readme => list()?,
         // `--readme` alone copies what is recorded already.
         None => {}
@@ -34,21 +43,46 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
 }
 
 /// Builds what the comparison measures, and runs it.
-fn run(workspace: &Workspace, comparison: &str, words: &[String]) -> Result<()> {
+fn run(workspace: &Workspace, comparison: &str, options: &[String]) -> Result<()> {
+    if comparison == "python" {
+        return python(workspace, options);
+    }
     // Built apart, so that no package has features that only another one needs.
     match comparison {
         "service" => Cmd::new("cargo build --release -p lockspan-cli").run()?,
+        "abuse" => {
+            Cmd::new("cargo build --release -p lockspan-faults").run()?;
+            Cmd::new("cargo build --release -p lockspan-cli").run()?;
+        }
         "preload" => Cmd::new("cargo build --release -p lockspan-pthread").run()?,
         _ => {}
     }
     Cmd::new("cargo build --release -p lockspan-benches").run()?;
-    Cmd::program(workspace.target.join("release/lockspan-bench")).args(words).run()
+    let bench = Cmd::program(workspace.target.join("release/lockspan-bench"));
+    bench.arg(comparison).args(options).run()
+}
+
+fn page() -> Result<String> {
+    fs::read_to_string(PAGE).context(PAGE)
+}
+
+/// The Python package beside Python's own locks and those of redis-py: a Python program.
+fn python(workspace: &Workspace, options: &[String]) -> Result<()> {
+    for (package, module) in [("redis", "redis"), ("python-redis-lock", "redis_lock")] {
+        package::python_tool(workspace, package, module)?;
+    }
+    Cmd::new("cargo build --release -p lockspan-cli").run()?;
+    Cmd::new("cargo build --release -p lockspan-python").run()?;
+    Cmd::program(workspace.python())
+        .arg("python/bench/compare.py")
+        .arg(workspace.target.join("release"))
+        .args(options)
+        .run()
 }
 
 /// Prints the table of comparisons.
 fn list() -> Result<()> {
-    let page = fs::read_to_string(PAGE).context(PAGE)?;
-    table::print(&["comparison", "what is compared"], &rows(&page));
+    table::print(&["comparison", "what is compared"], &rows(&page()?));
     println!("\n`cargo xtask bench COMPARISON --help` has its options; {PAGE} says more.");
     Ok(())
 }

@@ -1,5 +1,4 @@
 //! `cargo xtask faults`: real processes that are killed, stopped and cut off, for minutes.
-//! `cargo xtask abuse`: clients that misbehave, and what others notice of it.
 
 use std::process::ExitCode;
 
@@ -21,21 +20,6 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let mut run = Cmd::new("cargo run --release -p lockspan-faults --bin faults -- run --seconds")
         .arg((minutes * 60).to_string());
     for (name, value) in [("--nodes", nodes), ("--seed", seed), ("--cached", cached)] {
-        if let Some(value) = value {
-            run = run.arg(name).arg(value);
-        }
-    }
-    run.run()?;
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn abuse(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
-    let (seconds, only) = (args.value("--seconds")?, args.value("--only")?);
-    ensure!(args.rest()?.is_empty(), "abuse takes no filter; `--only KIND` names one misuse");
-    std::env::set_current_dir(&workspace.root)?;
-    Cmd::new("cargo build --release -p lockspan-faults -p lockspan-cli").run()?;
-    let mut run = Cmd::program(workspace.target.join("release/faults")).arg("abuse");
-    for (name, value) in [("--seconds", seconds), ("--only", only)] {
         if let Some(value) = value {
             run = run.arg(name).arg(value);
         }

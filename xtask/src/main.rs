@@ -38,16 +38,13 @@ cargo xtask <command>
       --resume         try only mutants without an outcome for the sources as they are
       --part K/N       try only the K-th of N parts; the closing table shows all parts
       --limit SECONDS  CPU time of one model of a mutant (defaults to 300)
-  search [A..B]        long searches in the lock protocol: worlds A..B (default 0..20000), the
+  search [A..B]        long searches in the lock protocol: worlds A..B (default 0..1000000), the
                        whole small models, many seeds of the fuzzer, the table of bugs; the
                        closing table says what ran
   faults               kill, stop and cut off real servers and nodes, and judge what they did
       --minutes M      for so long (default 3)
       --nodes K        so many nodes (default 4)
       --seed S         with these choices
-  abuse                misuse a real server, and say what an innocent client notices; on Redis too
-      --seconds N      each misuse for so long (default 5)
-      --only KIND      one of them
   fuzz                 send nonsense to the decoder and to a server that runs
       --seeds N        so many streams (default 20000)
       --first S        beginning with this seed
@@ -55,6 +52,7 @@ cargo xtask <command>
       --seconds N      with --coverage: each target for so long (default 60)
   bench                list the comparisons with other locks
   bench COMPARISON     measure one, on a quiet machine; `--help` after it has its options
+  bench all            measure all of them, one after the other, with the same options
       --record NAME    keep the results in benches/results/COMPARISON/<date>-NAME
       --readme         copy the newest recorded table of `threads` into README.md
   package [PART...]    make what others install, try it, and leave it in target/package:
@@ -89,7 +87,6 @@ fn run(command: &str, args: Args) -> anyhow::Result<ExitCode> {
         "weaken" => weaken::main(&Workspace::find()?, args),
         "search" => search::main(&Workspace::find()?, args),
         "faults" => faults::main(&Workspace::find()?, args),
-        "abuse" => faults::abuse(&Workspace::find()?, args),
         "fuzz" => fuzz::main(&Workspace::find()?, args),
         "package" => package::main(&Workspace::find()?, args),
         "semver" => semver::main(&Workspace::find()?, args),

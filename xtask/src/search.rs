@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 const FUZZ_SEEDS: &str = "20000";
 
 pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
-    let worlds = args.at_most_one()?.unwrap_or_else(|| "0..20000".to_owned());
+    let worlds = args.at_most_one()?.unwrap_or_else(|| "0..1000000".to_owned());
     std::env::set_current_dir(&workspace.root)?;
     let mut rows = Vec::new();
     let mut failed = 0;
@@ -43,9 +43,12 @@ fn searches(workspace: &Workspace, worlds: &str) -> Vec<(String, Cmd)> {
     vec![
         (
             format!("worlds {worlds} of the simulator"),
-            sim().args(["--require-coverage", "--seeds", worlds]),
+            sim().args(["--require-coverage", "--keep-going", "--seeds", worlds]),
         ),
-        ("every bug put back, in the simulator".to_owned(), sim().arg("--bugs")),
+        (
+            "every bug put back, in the simulator".to_owned(),
+            sim().args(["--bugs", "--seeds", "0..20000"]),
+        ),
         (
             "the whole small worlds of the protocol, in every order".to_owned(),
             Cmd::new("cargo test --release -p lockspan-protocol --features mutants --test model")

@@ -11,6 +11,7 @@ mod handover;
 mod load;
 mod many;
 mod restart;
+mod several;
 mod shared;
 mod uncached;
 
@@ -36,6 +37,7 @@ pub(crate) fn comparison() -> Comparison {
         cells: vec![
             Cell::new(cached::FAMILY, cached::run),
             Cell::new(uncached::FAMILY, uncached::run),
+            Cell::new(several::FAMILY, several::run),
             Cell::new(load::FAMILY, load::run),
             Cell::new(handover::FAMILY, handover::run),
             Cell::new(shared::FAMILY, shared::run),

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use lockspan_protocol::Record;
 
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// Show who waits for whom, and the deadlocks that were refused
     #[command(after_help = WAITS)]
     Waits(WaitsArgs),
-    /// End a session: it is not renewed any more (for operators)
+    /// End a session: its lease is no longer renewed (for operators)
     #[command(after_help = END)]
     End(EndArgs),
     /// Ask the holders of a record to give it back (for operators)
@@ -129,24 +129,32 @@ pub(crate) struct RunArgs {
     /// Exit code for a lock that was not granted in time
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = exit::NOT_GRANTED)]
     pub(crate) conflict_code: u8,
-    /// Say what the lock is for: those who wait for it and those who look see it, in lockspan locks
-    /// and on the server's page. At most 256 bytes without control characters
+    /// What the lock is for. lockspan locks, waiting runs and the server's page show it. At most
+    /// 256 bytes without control characters
     #[arg(long, value_name = "TEXT")]
     pub(crate) note: Option<String>,
-    /// Say which service is used, whom the run waits for, and when it has the lock
+    /// Print which service is used, which holder the run waits for, and when it has the lock
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Don't print the notice after a second of waiting, nor warnings about environment variables
+    /// Don't print who holds the lock after a second of waiting, nor warnings about variables
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) service: Service,
-    /// Record to lock: DATATYPE:ID, such as invoice:42
+    /// Also lock this record, for reading. Can be given several times
+    #[arg(long, value_name = "RECORD", value_parser = values::record)]
+    pub(crate) and_read: Vec<Record>,
+    /// Also lock this record, for writing. Can be given several times
+    #[arg(long, value_name = "RECORD", value_parser = values::record)]
+    pub(crate) and_write: Vec<Record>,
+    /// Record to lock: DATATYPE:ID, such as invoice:42. Several records need a -- before the
+    /// command
     #[arg(value_parser = values::record)]
     pub(crate) record: Record,
     /// The command and its arguments. Everything after the name of the command is passed to it. A
     /// -- before it is allowed, and needed if the name begins with a dash
     #[arg(trailing_var_arg = true, required = true)]
+    #[arg(value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -168,11 +176,11 @@ pub(crate) struct LocksArgs {
 pub(crate) struct SessionsArgs {
     #[command(flatten)]
     pub(crate) service: Service,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Only sessions with this in their label, id or user. With * (any letters), ? (one) or [a-z]
-    /// (one of these) it is a pattern for the whole of one of them
+    /// Only sessions whose label, id or user contains this text. With * (any characters), ? (one
+    /// character) or [a-z] (one of a range) it is a pattern that has to match the whole of one
     pub(crate) pattern: Option<String>,
 }
 
@@ -181,10 +189,10 @@ pub(crate) struct SessionsArgs {
 pub(crate) struct HistoryArgs {
     #[command(flatten)]
     pub(crate) service: Service,
-    /// One JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
-    /// How much of it, at most
+    /// Maximum number of events
     #[arg(long, value_name = "N", default_value = "100", value_parser = happenings)]
     pub(crate) count: usize,
     /// The record: DATATYPE:ID, such as invoice:42
@@ -210,7 +218,7 @@ pub(crate) struct EndArgs {
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// The session: its id (s and twelve digits), the begin of its id, or its label
+    /// The session: its id (s and 12 hexadecimal digits), the beginning of its id, or its label
     pub(crate) session: String,
 }
 
@@ -222,8 +230,8 @@ pub(crate) struct TakeBackArgs {
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// For how long the holders are asked: 5 (seconds), 250ms, 1m. The server's longest lease is
-    /// the most. Defaults to 30s
+    /// Give up after this time: 5 (seconds), 250ms, 1m. At most the server's longest lease.
+    /// Defaults to 30s
     #[arg(long, value_name = "TIME", value_parser = values::duration, allow_hyphen_values = true)]
     pub(crate) wait: Option<Duration>,
     /// The record: DATATYPE:ID, such as invoice:42
@@ -240,8 +248,8 @@ pub(crate) struct TopArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "1s")]
     #[arg(allow_hyphen_values = true)]
     pub(crate) every: Duration,
-    /// Begin with this filter: only records with it in their name. With * (any letters), ? (one) or
-    /// [a-z] (one of these) it is a pattern for the whole name
+    /// Filter to begin with: only records whose name contains this text. With * (any characters), ?
+    /// (one character) or [a-z] (one of a range) it is a pattern that has to match the whole name
     pub(crate) pattern: Option<String>,
 }
 
@@ -305,23 +313,32 @@ Examples:
   lockspan serve --listen 0.0.0.0:7420 --tls-cert cert.pem --tls-key key.pem --users users.toml
                                                          for other machines: docs/security.md";
 
-const RUN_USAGE: &str = "lockspan run [OPTIONS] <RECORD> [--] <COMMAND> [ARGUMENTS]...";
+const RUN_USAGE: &str = "\
+lockspan run [OPTIONS] <RECORD> [--] <COMMAND> [ARGUMENTS]...
+       lockspan run [OPTIONS] <RECORD> <RECORD>... -- <COMMAND> [ARGUMENTS]...";
 
 const RUN: &str = "\
 The command runs in its own process group, which becomes the terminal's foreground group if
 lockspan run was in the foreground. The signals INT, TERM, HUP, QUIT, USR1, USR2, WINCH and TSTP are
 forwarded to the group.
 
-Those who look at the lock see its label, COMMAND@HOST[PID] with the name of the command and without
-its arguments, which may hold secrets, and the text of --note. A run that is not granted the lock in
-time says who holds it and how many are before it; at a terminal it says so after a second of
-waiting.
+The lock is shown with a label and the text of --note. The label is COMMAND@HOST[PID], with the name
+of the command but not its arguments, which may contain secrets. A run that does not get the lock in
+time prints who holds it and how many waiters are before it; on a terminal it prints this after a
+second of waiting, too.
+
+Several records are locked in the byte order of (datatype, id), all or none: runs that lock several
+records never wait for each other in a cycle, unless they are nested. --wait is for all of them
+together. A record that is given twice is locked once, for writing if it is given for writing.
 
 Environment of the command:
-  LOCKSPAN_RECORD  the record
+  LOCKSPAN_RECORD  the record; not set if there are several
   LOCKSPAN_TOKEN   the fencing token: each later writer gets a higher one. Pass it to the storage
                    that the lock protects, and let the storage reject a token that is lower than the
-                   highest it has seen
+                   highest it has seen. Not set if there are several records
+  LOCKSPAN_TOKENS  a line TOKEN RECORD for each record, in the order in which they were locked. In
+                   the name of a record spaces, % and bytes that are not printable ASCII are written
+                   as %20
   LOCKSPAN_URL     the service, so that lockspan commands inside the command use the same one
   LOCKSPAN_RUN     an identifier of this run
   LOCKSPAN_HELD    the locks that the command runs under: a nested run of the same record would be a
@@ -352,6 +369,8 @@ Examples:
   lockspan run --wait 0 cron:report -- make report       skip if it is already running
   lockspan run -r config:site -- rsync -a site/ host:    readers share the lock
   lockspan run --note 'month-end' books:2024 -- ./close  shows what the lock is for
+  lockspan run account:1 account:2 -- ./transfer         locks both, or waits for both
+  lockspan run --and-read rates:eur books:2024 -- ./post writes one record and reads another
   lockspan run --url lockspan://127.0.0.1:7420 invoice:42 -- sh -c 'echo $LOCKSPAN_TOKEN'";
 
 const LOCKS: &str = "\
@@ -368,9 +387,9 @@ Examples:
   lockspan locks --json | jq -r '.holders[] | select(.age_ms > 60000) | .label'";
 
 const SESSIONS: &str = "\
-Sessions in the order of their labels, with the user they belong to, how many records each holds or
-waits for, its lease and what is left of it. A user without the right to inspect everything sees
-only their own. The id, or its begin, is what lockspan end takes.
+One row for each session, ordered by label: its user, how many records it holds or waits for, its
+lease, and when the lease expires. A user without the right to inspect everything sees only their
+own sessions. lockspan end takes the id, or the first characters of it.
 
 Examples:
   lockspan sessions
@@ -378,27 +397,29 @@ Examples:
   lockspan sessions --json '*@host9*' | jq -r .session";
 
 const HISTORY: &str = "\
-The latest first: waits, granted, handed-over, revoked (others want it), kept, retry, released, left
-(the line), ended (with its session), deadlock. A server without a page (--http none) remembers
-nothing.
+One row for each event, the latest first: waits, granted, handed-over, revoked (another session
+wants the record), kept (no session wants it any more), retry, released, left (stopped waiting),
+ended (with its session), deadlock. A server without a page (--http none) keeps no history.
 
 Examples:
   lockspan history invoice:42
   lockspan history --count 10 --json invoice:42 | jq -r .label";
 
 const WAITS: &str = "\
-A tree: a session, and below it the sessions that wait for what it holds, each with its place in
-line; then the deadlocks that were refused, with the owners that would have waited for each other.
+Prints a tree: each session, and below it the sessions that wait for a record that it holds, with
+their places in line. After the tree come the acquires that were refused because of a deadlock, each
+with the owners of its cycle.
 
 Examples:
   lockspan waits
   lockspan waits --json | jq '.deadlocks | length'";
 
 const END: &str = "\
-The session is not renewed any more. Its program is told at once and stops using what it holds; the
-records are free when it has closed the session, or when its lease is over, not before. This needs a
-user with admin = [\"*\"] where the server has users, and leaves a line in the server's log. The
-page does the same. A session that can't be told for certain is not ended (64).
+The server no longer renews the lease of the session, and tells its program at once, which then
+loses its locks. The records become free when the program closes the session or when the lease
+expires, not before. On a server with users this needs a user with admin = [\"*\"]. The server logs
+it. The web page can do the same. If no session matches, or more than one, nothing is ended and the
+exit code is 64.
 
 Examples:
   lockspan end s4f2a9c01b7e3
@@ -406,11 +427,10 @@ Examples:
   lockspan end 'billing@host9[412]'";
 
 const TAKE_BACK: &str = "\
-The record is asked for as a writer asks for it, and given back at once. A program that has merely
-cached the record gives it up; one that is in the middle of its work goes on, and the record was not
-given back in time (75). To end such a program's session, see lockspan end. This needs a user with
-admin = [\"*\"] where the server has users, and leaves a line in the server's log. The page does
-the same.
+The server requests the record as a writer does, and releases it at once. A program that only caches
+the record gives it up. A program that is using the record keeps it; then the exit code is 75, and
+lockspan end can end its session. On a server with users this needs a user with admin = [\"*\"]. The
+server logs it. The web page can do the same.
 
 Examples:
   lockspan take-back invoice:42
@@ -418,16 +438,16 @@ Examples:
 
 const TOP: &str = "\
 Three views: 1 records, 2 sessions, 3 who waits for whom, with deadlocks that were refused. Below
-the first two is a box about the row that is chosen. Enter shows it on the whole screen, with ids,
-tokens and notes in full. If the server is restarted, top says so and connects again; until then it
-shows what it knew, marked as old.
+the first two is a box with details of the selected row. Enter shows them on the whole screen, with
+ids, tokens and notes in full. If the server is restarted, top says so and connects again; until
+then it shows its last data, marked as old.
 
 Keys:
-  Tab, 1 2 3        the next view, or this one
+  Tab, 1 2 3        the next view, or the view of this number
   /                 filter what is listed, as you type: a part of a name, label, id or user; with
-                    * ? or [ a pattern for the whole of it. Enter keeps the filter, Esc drops what
-                    was typed, Ctrl-U clears it
-  s, r              the next order, the other way round
+                    * ? or [ a pattern for the whole of it. Enter applies the filter, Esc discards
+                    the change, Ctrl-U clears it
+  s, r              sort by the next column, reverse the order
   arrows, j k, PgUp PgDn, Home End
                     move
   Enter             details of the row on the whole screen, and back

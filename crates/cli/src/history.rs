@@ -22,15 +22,15 @@ pub(crate) fn main(args: &HistoryArgs) -> Result<ExitCode, Failure> {
             let happened = happenings(&reply).ok_or_else(|| odd("LS.HISTORY", &reply))?;
             if happened.is_empty() {
                 say(format!(
-                    "the service remembers nothing of {}. One without a page (--http none) never \
-                     does, and after a restart it begins anew",
+                    "the service has no history of {}. A server without a page (--http none) \
+                     keeps none, and a restart begins a new one",
                     args.record
                 ));
             }
             happened
         }
         None => {
-            say("no service runs behind local:, so nothing is remembered there");
+            say("no service runs for local:, so there is no history");
             Vec::new()
         }
     };

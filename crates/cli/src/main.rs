@@ -58,6 +58,7 @@ mod state;
 mod table;
 mod top;
 mod tree;
+mod turns;
 mod values;
 mod variables;
 mod waits;
@@ -102,7 +103,7 @@ fn main() -> ExitCode {
     }
     let done = match command {
         Command::Serve(flags) => serve::main(&flags),
-        Command::Run(args) => run::main(args),
+        Command::Run(args) => run::main(args, &std::env::args_os().collect::<Vec<_>>()),
         Command::Locks(args) => locks::main(&args),
         Command::Sessions(args) => sessions::main(&args),
         Command::History(args) => history::main(&args),

@@ -59,7 +59,9 @@ const EXIT_STATUS_OF_OTHERS: &str = "  0   success
   64  wrong arguments
   71  error of the operating system";
 
-const FILES: &str = "  ~/.local/state/lockspan/  socket, data and log of the service for local:";
+const FILES: &str =
+    "  ~/.local/state/lockspan/       socket, data and log of the service for local:
+  /var/lib/lockspan-local/UID/   the same, instead, if root has made this directory";
 
 /// A page, and the name of its file.
 pub(crate) struct Page {

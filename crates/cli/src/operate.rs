@@ -44,7 +44,7 @@ pub(crate) fn end(args: &EndArgs) -> Result<ExitCode, Failure> {
         return output::lines(std::iter::once(shown));
     }
     let text = format!(
-        "{who} is ended: it is not renewed any more, and what it holds is free within {}\n",
+        "{who} is ended: its lease is no longer renewed, and its records are free within {}\n",
         Span(left)
     );
     output::print(text.as_bytes())
@@ -64,7 +64,7 @@ pub(crate) fn take_back(args: &TakeBackArgs) -> Result<ExitCode, Failure> {
     let asked = Instant::now();
     let reply = match connection.reply(&command)? {
         Value::Error { code: ErrorCode::Refused, text } => {
-            let text = format!("{} is not taken back: {text}", args.record);
+            let text = format!("{} was not taken back: {text}", args.record);
             return Err(Failure::new(UNAVAILABLE, text));
         }
         Value::Error { code, text } => return Err(denied(code, &text)),
@@ -108,8 +108,8 @@ pub(crate) fn take_back(args: &TakeBackArgs) -> Result<ExitCode, Failure> {
             format!("{} was given back by {}\n", args.record, names.join(", "))
         }
         (None, _) => format!(
-            "the holders of {} are asked for {} to give it back; whether they do is not known \
-             here, since this user may not inspect the record\n",
+            "asked the holders of {} to give it back within {}. Whether they did is not shown: \
+             this user may not inspect the record\n",
             args.record,
             Span(most)
         ),
@@ -119,13 +119,13 @@ pub(crate) fn take_back(args: &TakeBackArgs) -> Result<ExitCode, Failure> {
 
 fn open(service: &crate::args::Service, command: &str) -> Result<Connection, Failure> {
     service::open(service, command)?.ok_or_else(|| {
-        let text = "no service runs behind local:, so there is nothing to do. Another one is named \
-                    by --url or LOCKSPAN_URL";
+        let text = "no service runs for local:, so there is nothing to do. For another service, \
+                    give --url or set LOCKSPAN_URL";
         Failure::new(UNAVAILABLE, text)
     })
 }
 
-/// The session that is meant by a public id, the begin of one, or a label.
+/// The session with this public id, the only one whose id begins with this, or with this label.
 fn session(connection: &mut Connection, text: &str) -> Result<Who, Failure> {
     let all = sessions::all(connection)?;
     let all: Vec<Who> = all.into_iter().map(|session| session.who).collect();
@@ -156,7 +156,7 @@ fn meant(all: &[Who], text: &str) -> Result<Who, Failure> {
                 && lower.starts_with('s')
                 && all.iter().any(|who| who.id.starts_with(&lower));
             let hint = match short {
-                true => format!("an id is shortened to {PREFIX} letters at least"),
+                true => format!("give at least {PREFIX} characters of an id"),
                 false => "lockspan sessions shows those that this user may see".to_owned(),
             };
             Err(wrong(format!("{text:?} is neither the id nor the label of a session: {hint}")))
@@ -166,7 +166,9 @@ fn meant(all: &[Who], text: &str) -> Result<Who, Failure> {
             let more = several.len() - names.len();
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let names = names.join(", ");
-            Err(wrong(format!("{text:?} may be one of {names}{more}: name one by its id")))
+            Err(wrong(format!(
+                "{text:?} matches several sessions: {names}{more}. Give the id of one"
+            )))
         }
     }
 }
@@ -240,17 +242,14 @@ mod tests {
             ("s9999", "\"s9999\" is neither the id nor the label"),
             ("billing", "lockspan sessions shows those"),
             ("", "is neither"),
-            ("s", "shortened to 4 letters at least"),
-            ("s01", "shortened to 4 letters at least"),
-            (
-                "s012",
-                "may be one of billing@host9[412] (s0123456789ab), same (s0124aaaaaaaa), same",
-            ),
+            ("s", "at least 4 characters of an id"),
+            ("s01", "at least 4 characters of an id"),
+            ("s012", "matches several sessions: billing@host9[412] (s0123456789ab), same (s0124"),
             (
                 "same",
-                "may be one of same (s0124aaaaaaaa), same (s0125aaaaaaaa): name one by its id",
+                "matches several sessions: same (s0124aaaaaaaa), same (s0125aaaaaaaa). Give the id",
             ),
-            ("sfff", "may be one of sfff000000000, sfff (s777000000000)"),
+            ("sfff", "matches several sessions: sfff000000000, sfff (s777000000000)"),
         ] {
             let failure = meant(&all(), text).unwrap_err();
             assert!(failure.text.contains(why), "{text}: {}", failure.text);

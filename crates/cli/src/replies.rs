@@ -10,8 +10,10 @@ use lockspan_server::readable;
 use lockspan_wire::Value;
 use serde_json::{Map, Value as Json, json};
 
+use crate::turns::waits_for;
+
 /// A session as others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Who {
     /// Its public id.
     pub(crate) id: String,
@@ -46,7 +48,7 @@ impl fmt::Display for Who {
 }
 
 /// A record as the service tells of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Locked {
     pub(crate) name: String,
     /// The name as it is, for the service.
@@ -61,7 +63,7 @@ pub(crate) struct Locked {
 }
 
 /// A session that holds a record or waits for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) who: Who,
     /// Which acquire of the session it is.
@@ -293,10 +295,18 @@ impl Locked {
 
     pub(crate) fn to_json(&self) -> Json {
         let holders: Vec<_> = self.holders.iter().map(|claim| claim.to_json(None)).collect();
-        let waiters = self.waiters.iter().zip(1..);
-        let waiters: Vec<_> = waiters.map(|(claim, place)| claim.to_json(Some(place))).collect();
-        let mut shown = json!({ "state": self.state, "holders": holders, "waiters": waiters });
+        let waiter = |(at, claim): (usize, &Claim)| {
+            let mut waiter = claim.to_json(Some(at + 1));
+            let ids = waits_for(self, at).into_iter().map(|it| json!(it.who.id));
+            waiter["waits_for"] = ids.collect();
+            waiter
+        };
+        let waiters: Vec<_> = self.waiters.iter().enumerate().map(waiter).collect();
+        let mut shown = json!({});
         Name(self.key.clone()).put(&mut shown);
+        shown["state"] = json!(self.state);
+        shown["holders"] = json!(holders);
+        shown["waiters"] = json!(waiters);
         let more = [("more_holders", self.more_holders), ("more_waiters", self.more_waiters)];
         for (name, count) in more.into_iter().filter(|&(_, count)| count > 0) {
             shown[name] = json!(count);

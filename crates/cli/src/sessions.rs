@@ -33,7 +33,7 @@ pub(crate) fn main(args: &SessionsArgs) -> Result<ExitCode, Failure> {
             found
         }
         None => {
-            say("no service runs behind local:, so there is no session");
+            say("no service runs for local:, so there is no session");
             Vec::new()
         }
     };

@@ -8,7 +8,7 @@ use crate::{login, options};
 const PREFIX: &str = "LOCKSPAN_";
 
 /// Variables of the commands that use a service, and those that `run` gives to its command.
-const OF_COMMANDS: [&str; 12] = [
+const OF_COMMANDS: [&str; 13] = [
     login::URL,
     "LOCKSPAN_USER",
     login::PASSWORD,
@@ -19,6 +19,7 @@ const OF_COMMANDS: [&str; 12] = [
     "LOCKSPAN_BIN",
     "LOCKSPAN_RECORD",
     "LOCKSPAN_TOKEN",
+    "LOCKSPAN_TOKENS",
     "LOCKSPAN_RUN",
     "LOCKSPAN_HELD",
 ];

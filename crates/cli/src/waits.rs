@@ -24,7 +24,7 @@ pub(crate) fn main(args: &WaitsArgs) -> Result<ExitCode, Failure> {
             waits(&reply).ok_or_else(|| odd("LS.WAITS", &reply))?
         }
         None => {
-            say("no service runs behind local:, so nobody waits there");
+            say("no service runs for local:, so no session waits");
             Waits::default()
         }
     };
@@ -32,7 +32,7 @@ pub(crate) fn main(args: &WaitsArgs) -> Result<ExitCode, Failure> {
         return output::lines(std::iter::once(waits.to_json()));
     }
     if waits.records.is_empty() {
-        say("nobody waits for anybody");
+        say("no session waits for another");
     }
     let fitted = |line: &String| match terminal_width() {
         Some(room) => without_end(line, room),
@@ -44,7 +44,7 @@ pub(crate) fn main(args: &WaitsArgs) -> Result<ExitCode, Failure> {
 
 /// A tree of sessions that wait for each other, and a line for each deadlock.
 fn lines(waits: &Waits) -> Vec<String> {
-    let mut lines = tree::lines(&waits.records);
+    let mut lines = tree::lines(&waits.records, terminal_width());
     lines.extend(waits.deadlocks.iter().map(|it| format!("deadlock, {}", deadlock(it))));
     lines
 }

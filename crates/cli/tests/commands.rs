@@ -228,6 +228,9 @@ fn completions_and_manual_pages_are_made() {
         for word in ["max-lease", "sessions", "history", "waits", "take-back", "note"] {
             assert!(text.contains(word), "{shell}: {word}");
         }
+        // In bash, the line below a case for an option says what is offered as its value.
+        let url = text.split("--url)").nth(1).unwrap_or_default();
+        assert!(!url.lines().nth(1).unwrap_or_default().contains("compgen -f"), "{shell}: files");
     }
     let page = lockspan().arg("man").output().unwrap();
     assert!(String::from_utf8(page.stdout).unwrap().contains(".TH lockspan"));

@@ -99,7 +99,8 @@ fn a_command_runs_under_a_lock_on_redis() {
     assert!(token > 0);
     let other = run(&["--wait", "0", "doc:1"], "true").output().unwrap();
     assert_eq!(other.status.code(), Some(75), "{}", said(&other));
-    assert!(said(&other).contains(&format!("doc:1 is locked at {url}")), "{}", said(&other));
+    let told = said(&other);
+    assert!(told.contains("doc:1 is held by sh@") && told.contains(&format!("at {url}")), "{told}");
     drop(holder.stdin());
     assert_eq!(holder.code(), 1, "read has met the end");
     assert_eq!(run(&["--wait", "20s", "doc:1"], "exit 7").output().unwrap().status.code(), Some(7));

@@ -108,11 +108,11 @@ fn service_f84_what_operators_did_is_in_the_log_or_was_not_done() {
     let locked = operator.ask(&["LS.LOCK", "a:1", "W"]);
     assert_eq!(field(&locked, "mode"), "W");
     let log = read_all(reader, process);
-    let audit = log.lines().filter(|line| line.contains("audit: LS.END"));
+    let audit = log.lines().filter(|line| line.contains("audit: session ended by operator"));
     let written: Vec<_> = audit
         .map(|line| {
-            let (_, id) = line.split_once("session=").expect("whose");
-            id.trim().to_owned()
+            let (_, rest) = line.split_once("session=").expect("whose");
+            rest.split_whitespace().next().expect("its id").to_owned()
         })
         .collect();
     assert_eq!(written.len(), ended.len(), "every one of them, once");

@@ -130,7 +130,7 @@ fn the_history_of_a_record_names_sessions_that_have_ended() {
     assert!(out.starts_with("AGO ") && out.lines().count() == 2, "{out}");
     let (code, out, said) = tell(&["history", "other:1"]);
     assert_eq!((code, out.lines().count()), (0, 1));
-    assert!(said.contains("remembers nothing of other:1"), "{said}");
+    assert!(said.contains("has no history of other:1"), "{said}");
     assert_eq!(tell(&["history", "no-colon"]).0, 64);
     assert_eq!(tell(&["history", "--count", "0", "doc:1"]).0, 64);
 }
@@ -140,7 +140,7 @@ fn who_waits_for_whom_is_a_tree_or_json() {
     let service = Service::start();
     let (code, out, said) = ask(&service, &["waits"]);
     assert_eq!((code, &*out), (0, ""));
-    assert!(said.contains("nobody waits for anybody"), "{said}");
+    assert!(said.contains("no session waits for another"), "{said}");
     let held = holder(&service, &["--note", "why", "a:1"]);
     let waiting = waiter(&service, "a:1", 1);
     let text = service.tell(&["waits"]);
@@ -171,7 +171,7 @@ fn a_session_is_ended_by_its_id_the_begin_of_it_or_its_label() {
     let run = holder(&service, &["--lease", "2s", "stuck:1"]);
     let (code, out, _) = ask(&service, &["end", &label("sh", &run)]);
     assert_eq!(code, 0);
-    assert!(out.contains("is ended: it is not renewed any more"), "{out}");
+    assert!(out.contains("is ended: its lease is no longer renewed"), "{out}");
 }
 
 #[test]
@@ -183,9 +183,9 @@ fn an_unknown_or_ambiguous_session_is_not_ended() {
     }
     let _run = holder(&service, &["a:1"]);
     for (name, why) in [
-        ("worker", "\"worker\" may be one of worker (s"),
+        ("worker", "\"worker\" matches several sessions: worker (s"),
         ("nobody", "\"nobody\" is neither the id nor the label of a session"),
-        ("s", "shortened to 4 letters at least"),
+        ("s", "at least 4 characters of an id"),
         ("s000000000000", "there is no session s000000000000"),
         ("", "\"\" is neither"),
         ("a\u{1b}[2J", "\"a\\u{1b}[2J\" is neither"),
@@ -218,7 +218,7 @@ fn a_cached_record_is_taken_back_and_one_in_use_is_not() {
     // Nobody holds it now.
     let (code, out, said) = ask(&service, &["take-back", "cached:1"]);
     assert_eq!((code, &*out), (69, ""));
-    assert!(said.contains("cached:1 is not taken back: no session holds this record"), "{said}");
+    assert!(said.contains("cached:1 was not taken back: no session holds this record"), "{said}");
     assert_eq!(ask(&service, &["take-back", "no-colon"]).0, 64);
 
     let run = holder(&service, &["used:1"]);

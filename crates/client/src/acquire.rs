@@ -8,6 +8,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use lockspan_protocol::{Annotation, BadAnnotation, Mode, Tick, Token};
 use lockspan_thread::gate::{Pass, Reader, Use};
@@ -292,6 +293,13 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
         Self { record: Some(record), place: None, has_swept: false, note: None, kind: PhantomData }
     }
 
+    /// The same, with a note that was checked.
+    pub(crate) fn with_note(record: R, note: Option<Annotation>) -> Self {
+        let mut acquire = Self::new(record);
+        acquire.note = note;
+        acquire
+    }
+
     /// Says for people what the record is wanted for: other clients see it where they see who holds
     /// the record or waits for it. At most 256 bytes without control characters; otherwise the
     /// acquire fails with [`LockError::BadNote`].
@@ -319,6 +327,18 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     #[must_use]
     pub fn place(&self) -> Option<u32> {
         self.record.as_ref()?.borrow().ahead(self.place.as_ref()?.place)
+    }
+
+    /// The same acquire, with its place in line, that waits for at most `time` from now. For
+    /// bindings to other languages, which begin to wait only when the first poll was not enough.
+    ///
+    /// # Panics
+    ///
+    /// If the future has been ready.
+    #[doc(hidden)]
+    pub async fn within(self, time: Duration) -> Result<Guard<K, R>, LockError> {
+        let record = self.record.as_ref().expect("it has not been ready").borrow().clone();
+        record.in_time(self, time).await
     }
 
     /// Where it stands in this node's line, if it does.
@@ -395,7 +415,7 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Noted<K, R> {
 
 /// A task that takes records in a loop without ever waiting lets the others of its thread run now
 /// and then: among them is the one that hears that somebody else wants the record.
-fn let_others_run(context: &mut Context<'_>) -> Poll<()> {
+pub(crate) fn let_others_run(context: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(context).map(|turn| turn.made_progress())
 }
 

@@ -8,6 +8,7 @@ use lockspan_protocol::{AcquireRefusal, BadAnnotation, Owner, SessionRefusal};
 
 pub use lockspan_tls::TlsTrouble;
 
+use crate::all::BadSet;
 use crate::timeout::TimedOut;
 use crate::url::shown_url;
 
@@ -45,6 +46,8 @@ pub enum LockError {
     TooManyRecords(Box<WantRefusal>),
     /// The text of [`Acquire::note`](crate::Acquire::note) can't be a note.
     BadNote(BadAnnotation),
+    /// The records given to [`Locks::all`](crate::Locks::all) can't be acquired together.
+    BadSet(Box<BadSet>),
     /// The connection was closed by [`Locks::close`](crate::Locks::close).
     Closed,
     /// This process was forked from the one that connected. The connection and its locks belong to
@@ -75,6 +78,7 @@ impl LockError {
         "too many owners |",
     )]
     /// | `BadNote` | no | choose another note |
+    /// | `BadSet` | no | give other records to `all` |
     /// | `Closed` | no | connect again |
     /// | `Forked` | no | connect again in the child |
     ///
@@ -88,7 +92,7 @@ impl LockError {
             Self::NoSession(why) => why.is_retryable(),
             Self::Trouble(why) => why.kind.may_pass(),
             Self::TooManyRecords(why) => !matches!(**why, WantRefusal::TooManyOwners { .. }),
-            Self::BadNote(_) | Self::Closed | Self::Forked => false,
+            Self::BadNote(_) | Self::BadSet(_) | Self::Closed | Self::Forked => false,
         }
     }
 
@@ -111,7 +115,7 @@ impl LockError {
     /// | `Refused` | no | the server has granted nothing |
     /// | `NoSession` | no | without a session nothing is held |
     /// | `Trouble` | yes | the store may have granted the record, and the answer was lost |
-    /// | `TooManyRecords`, `BadNote` | no | the server was not asked |
+    /// | `TooManyRecords`, `BadNote`, `BadSet` | no | the server was not asked |
     /// | `Closed` | yes | the server may not have received the end of the session |
     /// | `Forked` | no | the parent holds the record, not this process |
     #[must_use]
@@ -127,6 +131,7 @@ impl LockError {
             | Self::NoSession(_)
             | Self::TooManyRecords(_)
             | Self::BadNote(_)
+            | Self::BadSet(_)
             | Self::Forked => false,
         }
     }
@@ -166,6 +171,7 @@ impl fmt::Display for LockError {
             Self::Trouble(why) => why.fmt(f),
             Self::TooManyRecords(why) => write!(f, "{why}"),
             Self::BadNote(why) => write!(f, "the note can't be used: {why}"),
+            Self::BadSet(why) => why.fmt(f),
             Self::Closed => f.write_str("the connection to the lock service was closed"),
             Self::Forked => f.write_str(FORKED),
         }
@@ -492,7 +498,7 @@ mod tests {
     fn promised(error: &LockError) -> (bool, bool) {
         match error {
             LockError::Timeout(_) => (true, true),
-            LockError::BadNote(_) => (false, false),
+            LockError::BadNote(_) | LockError::BadSet(_) => (false, false),
             LockError::Deadlock { .. } => (true, false),
             LockError::UpgradeConflict => (true, true),
             LockError::Lost => (true, true),
@@ -517,6 +523,7 @@ mod tests {
         let all = [
             LockError::Timeout(Box::new(late)),
             LockError::BadNote(BadAnnotation::Empty),
+            LockError::BadSet(Box::new(BadSet::Empty)),
             LockError::Deadlock { cycle: vec![Owner(1)] },
             LockError::UpgradeConflict,
             LockError::Lost,
@@ -532,7 +539,7 @@ mod tests {
             LockError::Forked,
         ];
         let kinds: std::collections::HashSet<_> = all.iter().map(std::mem::discriminant).collect();
-        assert_eq!(kinds.len(), 11, "every variant is here");
+        assert_eq!(kinds.len(), 12, "every variant is here");
         for error in all {
             let said = (error.is_retryable(), error.may_still_hold());
             assert_eq!(said, promised(&error), "{error:?}");

@@ -5,7 +5,7 @@ use std::io;
 
 use bytes::BytesMut;
 use lockspan_tls::TlsTrouble;
-use lockspan_wire::{ErrorCode, FromServer, Value, WireLimits, take_from_server};
+use lockspan_wire::{ErrorCode, FromServer, NODE_PROTOCOL, Value, WireLimits, take_from_server};
 
 use crate::error::ConnectError;
 use crate::url::{Address, DEFAULT_PORT};
@@ -51,7 +51,8 @@ pub(crate) fn check(address: &Address, has_login: bool, answer: Value) -> Result
     let at = address.to_string();
     match answer {
         Value::Map(pairs) => match server_in(&pairs) {
-            Some(b"lockspan") => Ok(()),
+            Some(b"lockspan") if speaks(&pairs) >= NODE_PROTOCOL => Ok(()),
+            Some(b"lockspan") => Err(older(at)),
             Some(name) if REDIS.contains(&name) => Err(redis(address)),
             Some(name) => {
                 let found = format!("it calls itself \"{}\"", name.escape_ascii());
@@ -60,6 +61,10 @@ pub(crate) fn check(address: &Address, has_login: bool, answer: Value) -> Result
             None => Err(nameless(at)),
         },
         Value::Error { code, text } if is_of_redis(&code, &text) => Err(redis(address)),
+        // It knows no such option.
+        Value::Error { code: ErrorCode::Err, text } if text.contains("\"LOCKSPAN\"") => {
+            Err(older(at))
+        }
         Value::Error { code: ErrorCode::NoAuth, text } => {
             Err(ConnectError::Login { address: at, given: has_login, said: text })
         }
@@ -74,6 +79,21 @@ pub(crate) fn check(address: &Address, has_login: bool, answer: Value) -> Result
         }
         _ => Err(nameless(at)),
     }
+}
+
+/// A server of ours that does not know the protocol of this client.
+fn older(address: String) -> ConnectError {
+    let said = "it is an older version of Lockspan than this client: upgrade the server".to_owned();
+    ConnectError::Refused { address, said }
+}
+
+/// The protocol of nodes that the server has agreed to; 1 if it has not named any.
+fn speaks(pairs: &[(Value, Value)]) -> u32 {
+    let named = pairs.iter().find_map(|(key, value)| match (key, value) {
+        (Value::Bulk(key), Value::Int(version)) if &key[..] == b"lockspan" => Some(*version),
+        _ => None,
+    });
+    named.and_then(|version| version.try_into().ok()).unwrap_or(1)
 }
 
 fn nameless(address: String) -> ConnectError {
@@ -107,6 +127,7 @@ fn is_of_redis(code: &ErrorCode, text: &str) -> bool {
         ErrorCode::WrongPass => text.starts_with("invalid username-password pair"),
         ErrorCode::Err => {
             text.starts_with("unknown command") && text.contains("HELLO")
+                || text.starts_with("Syntax error in HELLO option")
                 || text.contains("called without any password configured")
         }
         _ => false,
@@ -167,13 +188,24 @@ mod tests {
             error(ErrorCode::NoAuth, "HELLO must be called with the client already authenticated"),
             error(ErrorCode::WrongPass, "invalid username-password pair or user is disabled."),
             error(ErrorCode::Err, "unknown command `HELLO`, with args beginning with: `3`, "),
+            error(ErrorCode::Err, "Syntax error in HELLO option 'LOCKSPAN'"),
         ] {
             let why = check(&tcp(), true, answer).unwrap_err().to_string();
             assert!(why.ends_with("it is a Redis; use redis://h:1"), "{why}");
         }
         let tls = check(&Address::Tls("h:1".to_owned()), false, name("redis")).unwrap_err();
         assert!(tls.to_string().ends_with("use rediss://h:1"), "{tls}");
-        assert!(check(&tcp(), false, name("lockspan")).is_ok());
+        let ours =
+            |speaks: u64| Value::map([("server", "lockspan".into()), ("lockspan", speaks.into())]);
+        assert!(check(&tcp(), false, ours(2)).is_ok());
+        for older in [
+            ours(1),
+            name("lockspan"),
+            error(ErrorCode::Err, "HELLO: option \"LOCKSPAN\" at argument 4 is not one of AUTH"),
+        ] {
+            let why = check(&tcp(), false, older).unwrap_err().to_string();
+            assert!(why.ends_with("than this client: upgrade the server"), "{why}");
+        }
         let why = check(&tcp(), false, name("memcached")).unwrap_err().to_string();
         assert!(why.ends_with("it calls itself \"memcached\""), "{why}");
     }

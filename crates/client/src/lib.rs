@@ -57,6 +57,7 @@
 // | module | job |
 // |---|---|
 // | `record`, `guard`, `acquire`, `upgrade` | the public types; the fast path is `Record::enter` |
+// | `all` | several records at once |
 // | `line` | the waiters for one record in this process, and what they need from the server |
 // | `node` | the protocol's cache, between the lines and the transport |
 // | `way`, `stream`, `memory` | the transport: a connection, or a service in this process |
@@ -69,6 +70,7 @@
 // | `local` | this user's own service, started on demand |
 
 mod acquire;
+mod all;
 mod block;
 mod clock;
 mod entry;
@@ -106,6 +108,7 @@ mod url;
 mod way;
 
 pub use acquire::{Acquire, Noted};
+pub use all::{AcquireAll, All, AllGuard, AnyGuard, BadSet, Member};
 pub use error::{CloseUnknown, ConnectError, LockError, TlsTrouble, Trouble, TroubleKind};
 pub use guard::{
     Exclusive, Guard, Kind, OwnedReadGuard, OwnedWriteGuard, ReadGuard, Shared, WriteGuard,

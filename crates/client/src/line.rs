@@ -36,6 +36,7 @@ use tokio::sync::futures::Notified;
 
 use crate::entry::Downgraded;
 use crate::error::LockError;
+use crate::node::batch::{BatchId, Fetch};
 use crate::places::Places;
 use crate::timeout::HeldBy;
 
@@ -110,6 +111,10 @@ pub(crate) struct Line {
     lost: Option<Arc<Bell>>,
     /// What the server said about who holds the record elsewhere, if it was asked.
     pub(crate) held_by: Option<Box<HeldBy>>,
+    /// Fetched for somebody who will get in line when it has the records before this one.
+    fetch: Option<Box<Fetch>>,
+    /// The batches that this record is in.
+    pub(crate) batches: Vec<BatchId>,
 }
 
 /// Wakes everybody who waits for the loss of what they hold. A waker itself, to be called with the
@@ -230,6 +235,37 @@ impl Line {
     /// Rung when those who hold the record now are lost.
     pub(crate) fn bell(&mut self) -> Arc<Bell> {
         Arc::clone(self.lost.get_or_insert_default())
+    }
+
+    /// Whether the node has nothing of the record and nobody here wants it.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.opened.is_none()
+            && self.wanted.is_none()
+            && self.drain.is_none()
+            && self.upgrader.is_none()
+            && self.head().is_none()
+    }
+
+    /// Fetches the record for a batch, if it is unused. The cache has to be told.
+    pub(crate) fn fetch(&mut self, batch: BatchId, fetch: impl FnOnce() -> Fetch) -> bool {
+        let may = self.is_unused() && self.fetch.is_none();
+        if may {
+            self.fetch = Some(Box::new(fetch()));
+            self.batches.push(batch);
+        }
+        may
+    }
+
+    /// Is not in a batch any more, nor fetched for it. The cache has to be told.
+    pub(crate) fn leave_batch(&mut self, batch: BatchId) {
+        self.fetch.take_if(|fetch| fetch.batch == batch);
+        self.batches.retain(|&other| other != batch);
+    }
+
+    /// Whether the one in this place is first in line and waits for the server, not for somebody
+    /// of this node.
+    pub(crate) fn waits_for_server(&self, place: Place) -> bool {
+        self.wanted.is_some() && self.ahead(place) == Some(0)
     }
 
     /// Who is next among those in line, given who is in; not the upgrader.
@@ -356,6 +392,7 @@ impl Line {
         self.drain = None;
         self.reported = None;
         self.wanted.take_if(|wanted| opened.mode.covers(wanted.mode));
+        self.fetch = None;
     }
 
     /// The grant is void: nobody is in.
@@ -381,6 +418,8 @@ impl Line {
         is_meant: impl Fn(&Waiter) -> bool,
         wakes: &mut Vec<Waker>,
     ) {
+        // Whoever it was fetched for will ask, and hear why not.
+        self.fetch = None;
         let mut places: Vec<Place> = Vec::new();
         let all = self.readers.iter().chain(self.writers.iter());
         places.extend(all.filter(|(_, waiter)| is_meant(waiter)).map(|(place, _)| place));
@@ -434,7 +473,11 @@ impl Line {
             return None;
         }
         let inside = look.gate.inside();
-        let (_, mode) = self.next(inside)?;
+        let fetched = || self.fetch.as_ref().filter(|_| self.head().is_none());
+        let mode = match self.next(inside) {
+            Some((_, mode)) => mode,
+            None => fetched()?.mode,
+        };
         let want = || Wanted { mode, upgrade: false, owners: self.owners() };
         (!covered(mode) && inside.is_empty()).then(want)
     }
@@ -561,7 +604,9 @@ impl Line {
         if upgrade {
             return self.upgrader.as_ref()?.1.note.clone();
         }
-        let (place, mode) = self.next(look.gate.inside())?;
+        let Some((place, mode)) = self.next(look.gate.inside()) else {
+            return self.fetch.as_ref()?.note.clone();
+        };
         let line = if mode == Mode::Read { &self.readers } else { &self.writers };
         let mut waiters = line.iter().filter(|&(at, _)| at == place);
         waiters.next()?.1.note.clone()

@@ -74,6 +74,14 @@ impl Locks {
         Self { handle: Arc::new(handle), owner: None }
     }
 
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        &self.handle
+    }
+
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
     /// The record with the name `<datatype>:<id>`. Sends no message: a record needs no creation.
     ///
     /// The id is text, bytes or an integer, or a UUID with the feature `uuid`: see [`RecordId`].

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use lockspan_park::fork::ProcessLocal;
 use lockspan_protocol::server::table::ClaimView;
@@ -200,7 +201,7 @@ impl Inner {
                     self.seats.remove(&session);
                     self.labels.remove(&session);
                 }
-                Output::Left { .. } => {}
+                Output::Left { .. } | Output::Settled { .. } => {}
                 // Those who are here have what they hold in these groups: they may re-assert it.
                 Output::Behind { groups, above } => {
                     later.push(Input::Take { groups, above, listed: self.listed() });
@@ -224,6 +225,8 @@ impl Inner {
             handoff: it.handoff,
             here: true,
             last: it.last,
+            client: it.client,
+            acts: Duration::ZERO,
         });
         listed.collect()
     }

@@ -29,6 +29,7 @@
 //! the child, since dropping a socket would deregister the parent's from the `epoll` that both
 //! have.
 
+pub(crate) mod batch;
 mod circles;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -96,6 +97,8 @@ pub(crate) struct Core {
     waits: BTreeMap<Owner, Vec<Arc<Entry>>>,
     /// Records that are wanted back while a named owner holds them.
     draining: Vec<Arc<Entry>>,
+    /// Records that are fetched for those who acquire several.
+    batches: batch::Batches,
     /// Wants that are not answered.
     asking: usize,
     /// When the background task will look again.
@@ -157,6 +160,7 @@ impl Node {
             has_lease: false,
             waits: BTreeMap::new(),
             draining: Vec::new(),
+            batches: batch::Batches::default(),
             asking: 0,
             armed: None,
         };
@@ -393,7 +397,14 @@ impl Node {
                     _ => {}
                 }
                 self.count_heard(core, &message);
+                let queued = match &message {
+                    ToNode::Queued { record, .. } => Some(record.clone()),
+                    _ => None,
+                };
                 self.step(core, Input::Message { server: SERVER, session, message }, wakes);
+                if let Some(record) = queued {
+                    self.queued(core, &record, wakes);
+                }
                 self.work_off(core, wakes);
             }
             // The session has ended before this node heard that it was open. That is no reason to
@@ -632,7 +643,10 @@ impl Node {
                 core.touched.push(entry);
             }
             Output::Refused { record, why } => self.refused(core, &record, why, wakes),
-            Output::Lease { until, .. } => {
+            // What an extension does not name ends earlier, and one end counts for all records
+            // here: the earliest.
+            Output::Lease { .. } => {
+                let Some(until) = core.cache.all_until(SERVER) else { return };
                 let margin = u64::try_from(self.habits.margin.as_micros()).unwrap_or(u64::MAX);
                 self.until.store(until.0.saturating_sub(margin), Ordering::Release);
             }

@@ -380,7 +380,7 @@ impl Record {
         acquired.map(Guard::into_entered)
     }
 
-    async fn in_time<K: Kind, R: Borrow<Self> + Unpin>(
+    pub(crate) async fn in_time<K: Kind, R: Borrow<Self> + Unpin>(
         &self,
         mut acquire: Acquire<K, R>,
         time: Duration,
@@ -420,7 +420,7 @@ impl Record {
     }
 
     /// Whether somebody of this node is in the way.
-    fn is_in_use_here(&self, mode: Mode) -> Result<bool, LockError> {
+    pub(crate) fn is_in_use_here(&self, mode: Mode) -> Result<bool, LockError> {
         if self.node().is_forked() {
             return Err(LockError::Forked);
         }
@@ -467,7 +467,7 @@ fn try_block<K: Kind, R: Borrow<Record>>(record: R) -> Result<Option<Guard<K, R>
 }
 
 /// Nothing if the time was over.
-fn unless_late<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
+pub(crate) fn unless_late<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
     match acquired {
         Ok(guard) => Ok(Some(guard)),
         Err(LockError::Timeout(_)) => Ok(None),

@@ -14,7 +14,8 @@ use lockspan_park::fork::{self, BoundFuture, ProcessLocal};
 use lockspan_protocol::{SessionId, Tick};
 use lockspan_tls::{ClientConfig, Stream};
 use lockspan_wire::{
-    Attention, Event, FromServer, Secret, Value, WireLimits, put_command, take_from_server, wipe,
+    Attention, Event, FromServer, NODE_PROTOCOL, Secret, Value, WireLimits, put_command,
+    take_from_server, wipe,
 };
 use tokio::net::unix::UCred;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -230,6 +231,8 @@ impl Dial {
             words.extend([Secret::copy(b"AUTH"), Secret::copy(user.as_bytes()), password]);
         }
         words.extend([Secret::copy(b"SETNAME"), Secret::copy(self.shown_name().as_bytes())]);
+        let speaks = NODE_PROTOCOL.to_string();
+        words.extend([Secret::copy(b"LOCKSPAN"), Secret::copy(speaks.as_bytes())]);
         Ok(words)
     }
 

@@ -143,7 +143,11 @@ fn why(holders: &[Holder], place: Option<u32>) -> String {
 /// A holder for people: `held by billing@host9[412] for 3m12s (nightly import)`.
 pub fn held_by(holder: &Holder) -> String {
     let note = holder.note.as_ref().map(|note| format!(" ({note})")).unwrap_or_default();
-    format!("held by {} for {}{note}", holder.label, Span(holder.held))
+    let held = match holder.held {
+        Duration::ZERO => String::new(),
+        held => format!(" for {}", Span(held)),
+    };
+    format!("held by {}{held}{note}", holder.label)
 }
 
 /// A length of time for people, to two units: `3m12s`, `1.5s`, `12ms`.

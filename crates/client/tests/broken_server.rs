@@ -8,7 +8,8 @@ use bytes::BytesMut;
 use lockspan_client::{LockError, Options};
 use lockspan_protocol::{AcquireRefusal, Epoch, GroupSet, Mode, Term, ToNode, ToServer, Token};
 use lockspan_wire::{
-    Command, Event, EventStyle, Protocol, WireLimits, put_event, put_value, reply, take_command,
+    Command, Event, EventStyle, NODE_PROTOCOL, Protocol, WireLimits, put_event, put_value, reply,
+    take_command,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +23,11 @@ async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
     while stream.read_buf(&mut heard).await.is_ok_and(|count| count > 0) {
         while let Ok(Some(Ok(command))) = take_command(&mut heard, &WireLimits::default()) {
             let Command::Tell { session, message } = command else {
-                put_value(&reply::hello("0", Protocol::Resp3, 1), Protocol::Resp3, &mut said);
+                put_value(
+                    &reply::hello("0", Protocol::Resp3, 1, NODE_PROTOCOL),
+                    Protocol::Resp3,
+                    &mut said,
+                );
                 continue;
             };
             let epoch = Epoch::new(1).unwrap();
@@ -30,7 +35,7 @@ async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
                 ToServer::Open { .. } => {
                     ToNode::Opened { terms: vec![Term { groups: GroupSet::ALL, epoch }] }
                 }
-                ToServer::KeepAlive { number } => ToNode::Alive { number },
+                ToServer::KeepAlive { number } => ToNode::Alive { number, groups: GroupSet::ALL },
                 ToServer::Label { .. } => continue,
                 ToServer::Acquire { record, seq, .. } => {
                     let (mode, token) = (Mode::Read, Token::new(epoch, 1).unwrap());

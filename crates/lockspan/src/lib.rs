@@ -63,11 +63,11 @@
 #[cfg(feature = "client")]
 #[doc(inline)]
 pub use lockspan_client::{
-    Acquire, AcquireRefusal, Annotation, BadAnnotation, BadName, BadToken, CloseUnknown,
-    ConnectError, Exclusive, Guard, Handoff, Holder, Kind, LockError, Locks, Mode, Name, Noted,
-    OwnedReadGuard, OwnedWriteGuard, Owner, ReadGuard, Record, RecordId, SessionRefusal, Shared,
-    Stats, TimedOut, TlsTrouble, Token, Trouble, TroubleKind, Upgrade, UpgradeError, WantRefusal,
-    WriteGuard,
+    Acquire, AcquireAll, AcquireRefusal, All, AllGuard, Annotation, AnyGuard, BadAnnotation,
+    BadName, BadSet, BadToken, CloseUnknown, ConnectError, Exclusive, Guard, Handoff, Holder, Kind,
+    LockError, Locks, Member, Mode, Name, Noted, OwnedReadGuard, OwnedWriteGuard, Owner, ReadGuard,
+    Record, RecordId, SessionRefusal, Shared, Stats, TimedOut, TlsTrouble, Token, Trouble,
+    TroubleKind, Upgrade, UpgradeError, WantRefusal, WriteGuard,
 };
 #[cfg(all(feature = "client", not(feature = "redis")))]
 #[doc(inline)]

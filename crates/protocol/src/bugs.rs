@@ -46,6 +46,18 @@ pub enum Bug {
     ZombieServes,
     /// Server: the first page of re-assertions that is whole is taken for all of them.
     PageTakenForAll,
+    /// Server: an extension names all groups, also those that it does not extend.
+    AliveForAll,
+    /// Server: a listed session that is over in one hand-over is forgotten in all.
+    ForgetWithoutScope,
+    /// Server: a listed session is forgotten in all groups when one term has heard of it.
+    FormerForgottenEarly,
+    /// Server: what was re-asserted for another session ends with the speaker's lease.
+    SpeakerEndsFirst,
+    /// Server: a grace does not count that the former owner may still act.
+    GraceWithoutOwn,
+    /// Server: a stranger is believed while the former owner may still act.
+    StrangerRecoveredEarly,
     /// Node: a revoke of an earlier grant takes the present one.
     RevokeIgnoresSeq,
     /// Node: the lease counts from when the answer arrived.
@@ -68,6 +80,14 @@ pub enum Bug {
     EndBeforePages,
     /// Node: a conversion keeps its old seq.
     SeqNotRaised,
+    /// Node: what an extension does not name is extended by it.
+    CapForgotten,
+    /// Node: it heeds what a server says about a group that has a later owner.
+    HeedsReplaced,
+    /// Node: it tells a server what became of a record whose group has a later owner.
+    AnswersReplaced,
+    /// Node: it speaks for one of its former sessions in a term, not for all.
+    FormerAnsweredOnce,
 }
 
 /// Which bug is on, if any.
@@ -127,6 +147,12 @@ impl Bug {
         Self::ReportsIgnored,
         Self::ZombieServes,
         Self::PageTakenForAll,
+        Self::AliveForAll,
+        Self::ForgetWithoutScope,
+        Self::FormerForgottenEarly,
+        Self::SpeakerEndsFirst,
+        Self::GraceWithoutOwn,
+        Self::StrangerRecoveredEarly,
         Self::RevokeIgnoresSeq,
         Self::LeaseFromArrival,
         Self::NoMargin,
@@ -138,5 +164,9 @@ impl Bug {
         Self::WaitsNotReasserted,
         Self::EndBeforePages,
         Self::SeqNotRaised,
+        Self::CapForgotten,
+        Self::HeedsReplaced,
+        Self::AnswersReplaced,
+        Self::FormerAnsweredOnce,
     ];
 }

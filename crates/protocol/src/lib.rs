@@ -46,7 +46,7 @@ pub use bugs::{Bug, Bugs};
 pub use cache::LockCache;
 pub use ids::{Owner, Seq, ServerId, SessionId, StoreId};
 pub use limits::{AHEAD_MAX, LAPSES_MAX, Limits, PAGE_MAX, RECOVERY_LEASES, margin};
-pub use messages::{Claim, Handoff, Holder, LocalWait, Term, ToNode, ToServer};
+pub use messages::{Claim, Client, Handoff, Holder, LocalWait, Term, ToNode, ToServer};
 pub use mode::Mode;
 pub use record::{BadName, Record};
 pub use record_id::RecordId;

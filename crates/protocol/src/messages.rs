@@ -24,6 +24,18 @@ pub enum Handoff {
     Retry,
 }
 
+/// What kind of client a session belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// A node of this protocol: it knows which groups an extension is for, and stops talking to a
+    /// server about a group when it has heard of a later owner.
+    Node,
+    /// Any other client: a program that speaks plain RESP, or a node of an older version. It
+    /// believes that an extension is for all that it has, so its session is not extended at all
+    /// when that is not true.
+    Stranger,
+}
+
 /// From a node to a server. The session is told beside the message: a connection knows its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -149,6 +161,15 @@ pub enum ToServer {
         /// Their sum, wrapping: the server must have these and no others.
         sum: u64,
     },
+    /// A former session of this node had nothing in these groups. It is said *as* that session, so
+    /// that a node that has nothing there needs no session with the new owner. Answered by
+    /// [`ToNode::Recovered`].
+    Nothing {
+        /// As [`ToNode::Serving`] named them.
+        groups: GroupSet,
+        /// The new epoch.
+        epoch: Epoch,
+    },
     /// That was all: `count` re-assertions for these groups.
     Reasserted {
         /// As [`ToNode::Serving`] named them.
@@ -192,7 +213,7 @@ pub struct Holder {
     pub note: Option<Annotation>,
     /// How it holds the record.
     pub mode: Mode,
-    /// For how long the session has had the record, cached or in use.
+    /// For how long the session has had the record, cached or in use. Zero if that is not known.
     pub held: Duration,
 }
 
@@ -223,10 +244,20 @@ pub enum ToNode {
         /// What this server serves, each term with its epoch.
         terms: Vec<Term>,
     },
-    /// The keep-alive with this number has come, and the lease was extended.
+    /// The keep-alive with this number has come, and the lease was extended for what the session
+    /// has in these groups. What it has in others ends when the lease as it stood before ends.
     Alive {
         /// Of the keep-alive.
         number: u64,
+        /// The groups that the server serves, without those in which the session has yet to
+        /// re-assert.
+        groups: GroupSet,
+    },
+    /// The server gives these groups up, and the session holds or waits for records in them. The
+    /// next owner is to be found, and told what the session has there.
+    Moved {
+        /// Which groups.
+        groups: GroupSet,
     },
     /// This server does not know the session, or has ended it: everything in it is lost.
     NoSession,
@@ -243,8 +274,13 @@ pub enum ToNode {
         /// The server has all of the page. If not, the node re-asserts what is in it again.
         whole: bool,
     },
-    /// The server has all re-assertions of the session for this term.
-    Recovered(Term),
+    /// The server has all that was re-asserted in the name of this former session in this term.
+    Recovered {
+        /// Which term.
+        term: Term,
+        /// The former session.
+        former: SessionId,
+    },
     /// The former session is not among those that may speak for this term: what rested on it there
     /// is lost, and what waited there has to acquire anew.
     Unlisted {

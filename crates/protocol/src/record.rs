@@ -138,6 +138,21 @@ impl Record {
         &self.as_bytes()[self.colon() + 1..]
     }
 
+    /// The place of the record in the order in which several records are locked: by datatype, then
+    /// by id, byte by byte. It is not the order of the names: there the colon counts.
+    ///
+    /// ```
+    /// use lockspan_protocol::Record;
+    /// let (short, long) = (Record::new("a", "9")?, Record::new("a!", "1")?);
+    /// assert!(short.lock_order() < long.lock_order());
+    /// assert!(short > long, "the colon comes after the exclamation mark");
+    /// # Ok::<(), lockspan_protocol::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn lock_order(&self) -> (&[u8], &[u8]) {
+        (self.datatype(), self.id())
+    }
+
     /// The slot of the record, a hash of its name.
     #[must_use]
     pub fn slot(&self) -> Slot {

@@ -170,6 +170,12 @@ pub enum ReassertRefusal {
     NotListed,
     /// Another session has come forward as the same former one.
     Claimed,
+    /// The server that served the groups before may still act: a stranger can't be sure yet what it
+    /// has. Nothing has changed; to be said again after this time.
+    TooEarly {
+        /// When that server has stopped for sure.
+        wait: Duration,
+    },
     /// The session re-asserts more than it may hold.
     TooManyClaims {
         /// How many it may.
@@ -361,6 +367,11 @@ impl fmt::Display for ReassertRefusal {
             Self::WrongEpoch { current } => write!(f, "the group is in {current}"),
             Self::NotListed => f.write_str("that session may not re-assert"),
             Self::Claimed => f.write_str("another session has already re-asserted for that one"),
+            Self::TooEarly { wait } => write!(
+                f,
+                "the server that served these records before may still answer for {wait:.1?}; \
+                 repeat LS.REASSERTED after that"
+            ),
             Self::TooManyClaims { max } => {
                 write!(f, "too many records of this session: it may re-assert at most {max}")
             }

@@ -52,6 +52,7 @@ impl Desk {
             Op::AcquireRead | Op::AcquireWrite | Op::Upgrade => self.acquired(&done, &value),
             Op::Downgrade => self.downgraded(&done, &value),
             Op::Renew => self.looked(&done, &value),
+            Op::Who => self.holders(&done, &value),
             Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => self.left(&done, &value),
         }
     }
@@ -72,6 +73,7 @@ impl Desk {
     fn failed(&mut self, done: &Done, why: Trouble) {
         let now = Instant::now();
         match done.op {
+            Op::Who => {}
             Op::Renew => self.not_renewed(done, why.kind),
             Op::ReleaseRead | Op::ReleaseWrite | Op::Cancel => {
                 if let Some(leaving) = self.leaving.get_mut(&done.count) {
@@ -287,6 +289,7 @@ impl Desk {
     /// `g <mode> <token> <wanted> <count> <record>`: it is ours now.
     /// `w <wanted> <count> <record>`: somebody wants what we have, or nobody does any more. The
     /// count is `*` where all are told.
+    /// `a ...` and `h ...`: see [`crate::holders`].
     fn said(&mut self, said: &[u8]) {
         let mut words = said.splitn(2, |&byte| byte == b' ');
         match (words.next(), words.next()) {
@@ -326,6 +329,8 @@ impl Desk {
                     }
                 }
             }
+            (Some(b"a"), Some(rest)) => self.asked(rest),
+            (Some(b"h"), Some(rest)) => self.told_by_holder(rest),
             _ => {}
         }
     }
@@ -339,14 +344,15 @@ fn has_written(op: Op, value: &Value, plain: bool) -> bool {
         Op::Upgrade => !plain && three(value).is_some_and(|it| it.0 != -1),
         Op::Renew => !plain && *value != Value::BulkString(Vec::new()),
         Op::Downgrade => !plain,
+        Op::Who => false,
     }
 }
 
-fn integer(digits: &[u8]) -> Option<i64> {
+pub(crate) fn integer(digits: &[u8]) -> Option<i64> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-fn mode(word: &[u8]) -> Option<Mode> {
+pub(crate) fn mode(word: &[u8]) -> Option<Mode> {
     match word {
         b"r" => Some(Mode::Read),
         b"w" => Some(Mode::Write),

@@ -1,9 +1,10 @@
 //! What we have at one record: held, in line, or asked for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockspan_protocol::{Mode, Seq, Token};
+use lockspan_protocol::{Annotation, Holder, Mode, Seq, Token};
 use tokio::time::Instant;
 
 use crate::alarms::Alarm;
@@ -45,6 +46,12 @@ pub(crate) struct Claim {
     /// Since when an answer is missing, or its end is not renewed: a word that it is granted is not
     /// believed but asked about, until something that was sent later is answered.
     pub(crate) doubt: Option<Instant>,
+    /// What it is for, if the node has said so.
+    pub(crate) note: Option<Annotation>,
+    /// Who holds the record that it waits for, by their identifiers, and how many wait before it:
+    /// as far as they have told, once they were asked.
+    pub(crate) holders: BTreeMap<String, Holder>,
+    pub(crate) ahead: u32,
     /// Redis may have heard of it.
     pub(crate) was_sent: bool,
     /// Redis may have heard of its last number.
@@ -87,6 +94,9 @@ impl Claim {
             renewed: Instant::now(),
             changed: Instant::now(),
             doubt: None,
+            note: None,
+            holders: BTreeMap::new(),
+            ahead: 0,
             was_sent: false,
             is_number_sent: false,
         }
@@ -95,6 +105,11 @@ impl Claim {
     /// Whether something of it is held, be it while an upgrade waits.
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.pending, Some(Op::AcquireRead | Op::AcquireWrite))
+    }
+
+    /// Whether the node knows it, or the upgrade that it waits for, by this number.
+    pub(crate) fn is_of(&self, seq: Seq) -> bool {
+        self.seq == seq || self.upgrade == Some(seq)
     }
 
     /// Whether it has, or may have, the identifier with this number.

@@ -20,8 +20,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lockspan_client::{Ear, LockError, Trouble};
 use lockspan_protocol::{
-    AcquireRefusal, Epoch, GroupSet, Mode, Record, Seq, SessionId, StayLimits, Term, Ticket,
-    ToNode, ToServer,
+    AcquireRefusal, Annotation, Epoch, GroupSet, Mode, Record, Seq, SessionId, StayLimits, Term,
+    Ticket, ToNode, ToServer,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::yield_now;
@@ -71,7 +71,7 @@ type Calls = FuturesUnordered<Pin<Box<dyn Future<Output = Done> + Send>>>;
 #[derive(Debug)]
 pub(crate) struct Desk {
     pub(crate) ear: Ear,
-    me: Identity,
+    pub(crate) me: Identity,
     pub(crate) settings: Settings,
     dial: Arc<Dial>,
     mouth: Mouth,
@@ -81,6 +81,8 @@ pub(crate) struct Desk {
     pub(crate) number: u64,
     calls: Calls,
     pub(crate) session: Option<SessionId>,
+    /// What the node calls itself.
+    pub(crate) label: Option<Annotation>,
     pub(crate) lease: Duration,
     /// When the last keep-alive came that was answered.
     pub(crate) alive: Instant,
@@ -125,6 +127,7 @@ impl Desk {
             number: 0,
             calls: Calls::new(),
             session: None,
+            label: None,
             lease: Duration::ZERO,
             alive: Instant::now(),
             claims: HashMap::new(),
@@ -217,6 +220,13 @@ impl Desk {
             ToServer::Release { record, seq, keep } | ToServer::Cancel { record, seq, keep } => {
                 self.release(record, seq, keep);
             }
+            ToServer::Label { label } => self.label = Some(label),
+            ToServer::Note { record, seq, note } => {
+                if let Some(claim) = self.claims.get_mut(&record).filter(|it| it.is_of(seq)) {
+                    claim.note = Some(note);
+                }
+            }
+            ToServer::WhoHolds { record, seq } => self.ask_who_holds(&record, seq),
             // Redis has no graph of who waits for whom, and nothing is asserted again.
             _ => {}
         }
@@ -251,7 +261,7 @@ impl Desk {
         if !is_same || self.session != Some(*session) {
             return false;
         }
-        (claim.seq, claim.turns) = (*seq, claim.turns + 1);
+        (claim.seq, claim.turns, claim.note) = (*seq, claim.turns + 1, None);
         let (token, give_back) = (claim.token, claim.wanted);
         let (record, seq, mode) = (record.clone(), *seq, *mode);
         self.say(ToNode::Granted { record, seq, mode, token, give_back });
@@ -426,7 +436,7 @@ impl Desk {
             let number = renewal.number;
             self.alive = self.alive.max(renewal.since);
             self.renewals.retain(|_, renewal| renewal.number > number);
-            self.say(ToNode::Alive { number });
+            self.say(ToNode::Alive { number, groups: GroupSet::ALL });
         }
     }
 

@@ -1,6 +1,7 @@
-//! Who we are in Redis: `<node name>:<128 random bits>:<counter>` for each lock.
+//! Who we are in Redis: `<label>:<128 random bits>:<counter>` for each lock.
 //!
-//! A person who looks at a key sees which program it is. Nobody can guess another's identifier, and
+//! A person who looks at a key sees which program it is: the label is that of the node, with a `-`
+//! for every character that is not allowed here. Nobody can guess another's identifier, and
 //! none is used twice.
 
 use lockspan_client::ConnectError;
@@ -8,7 +9,7 @@ use lockspan_client::ConnectError;
 /// A node in Redis.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// `<node name>:<128 random bits>:`
+    /// `<label>:<128 random bits>:`
     prefix: String,
     /// Where others leave word for it.
     pub(crate) channel: String,
@@ -30,10 +31,24 @@ impl Identity {
     }
 
     fn new(name: &str, drawn: u128) -> Self {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        let plain =
+            |c: char| if c.is_ascii_alphanumeric() || "-_.@[]".contains(c) { c } else { '-' };
         let name: String = name.chars().take(NAME).map(plain).collect();
         let name = if name.is_empty() { "lockspan" } else { &name };
         Self { prefix: format!("{name}:{drawn:032x}:"), channel: format!("lockspan:{drawn:032x}") }
+    }
+
+    /// The label in an identifier, and the channel of its node. An identifier that is not one of
+    /// ours is a label as a whole, and nobody hears on a channel.
+    pub(crate) fn of(identifier: &str) -> (&str, Option<String>) {
+        let ours = || {
+            let (rest, count) = identifier.rsplit_once(':')?;
+            let (label, node) = rest.rsplit_once(':')?;
+            let is_node = node.len() == 32 && node.bytes().all(|it| it.is_ascii_hexdigit());
+            let is_ours = is_node && count.bytes().all(|it| it.is_ascii_digit());
+            is_ours.then(|| (label, Some(format!("lockspan:{node}"))))
+        };
+        ours().unwrap_or((identifier, None))
     }
 
     /// The identifier of our lock with this number.
@@ -52,6 +67,9 @@ mod tests {
         let hex = "00000000000000000000000000000abc";
         assert_eq!(node.identifier(12), format!("billing-7--:{hex}:12"));
         assert_eq!(node.channel, format!("lockspan:{hex}"));
+        assert_eq!(Identity::of(&node.identifier(12)), ("billing-7--", Some(node.channel)));
+        assert_eq!(Identity::of("ann"), ("ann", None));
+        assert_eq!(Identity::of("a:b:1"), ("a:b:1", None));
         assert_eq!(Identity::new("", 1).prefix, format!("lockspan:{:032x}:", 1));
     }
 }

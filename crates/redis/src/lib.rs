@@ -45,6 +45,7 @@ mod alarms;
 mod answer;
 mod claim;
 mod desk;
+mod holders;
 mod identity;
 mod keys;
 mod link;

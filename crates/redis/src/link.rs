@@ -88,6 +88,17 @@ impl Link {
         value.extract_error()
     }
 
+    /// Leaves word for a node. Nobody waits for it, and nothing depends on it.
+    pub(crate) fn publish(&self, channel: &str, word: &[u8]) {
+        let (mut link, mut publish) = (self.clone(), redis::cmd("PUBLISH"));
+        publish.arg(channel).arg(word);
+        spawn(async move {
+            if let Err(why) = link.send(&publish).await {
+                tracing::debug!(%why, "a question of another node was not answered");
+            }
+        });
+    }
+
     /// Calls a script. The request is on its way after the first poll of what this returns.
     pub(crate) fn call(
         &self,

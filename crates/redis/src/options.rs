@@ -56,7 +56,7 @@ pub struct Options {
     common: lockspan_client::Options,
     lease: Duration,
     stay: StayLimits,
-    name: String,
+    label: Option<String>,
     caching: Option<bool>,
     hash_tag: bool,
     plain: bool,
@@ -79,7 +79,7 @@ impl Options {
             common: lockspan_client::Options::new(),
             lease: Duration::from_secs(10),
             stay: StayLimits::default(),
-            name: "lockspan".to_owned(),
+            label: None,
             caching: None,
             hash_tag: false,
             plain: false,
@@ -175,20 +175,20 @@ impl Options {
 
     /// The name of this client in the lists of the server (`lockspan locks`, the web page).
     /// Defaults to `lockspan`.
-    ///
-    /// In Redis, the identifiers of this client begin with it.
     #[must_use]
     pub fn name(self, name: impl Into<String>) -> Self {
-        let name = name.into();
-        Self { common: self.common.name(name.clone()), name, ..self }
+        Self { common: self.common.name(name), ..self }
     }
 
     /// How people see this node's sessions: in `lockspan locks`, on the server's page, in the
     /// timeouts of others that wait for its records. Defaults to `program@host[pid]`. At most 256
     /// bytes without control characters; otherwise connecting fails.
+    ///
+    /// In Redis, the identifiers of this client begin with it.
     #[must_use]
     pub fn label(self, label: impl Into<String>) -> Self {
-        Self { common: self.common.label(label), ..self }
+        let label = label.into();
+        Self { common: self.common.label(label.clone()), label: Some(label), ..self }
     }
 
     /// The user to log in as, for a server that has users. Defaults to `default` if there is a
@@ -335,7 +335,8 @@ impl Options {
         if self.poll < Duration::from_millis(1) {
             return Err(bad("poll must be at least 1 ms"));
         }
-        let me = Identity::draw(&self.name)?;
+        let label = self.label.or_else(|| lockspan_client::label::usual().map(|it| it.to_string()));
+        let me = Identity::draw(label.as_deref().unwrap_or_default())?;
         let (words, heard) = tokio::sync::mpsc::unbounded_channel();
         let (address, has_login) = (target.place.shown(), target.place.has_login());
         let dial = Dial {

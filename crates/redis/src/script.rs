@@ -20,6 +20,8 @@ pub(crate) enum Op {
     Upgrade,
     /// A writer becomes a reader, or an upgrader waits no more.
     Downgrade,
+    /// A waiter asks who holds the record.
+    Who,
 }
 
 /// One call.
@@ -73,6 +75,7 @@ impl Op {
             Self::Renew => script!("head.lua", "common.lua", "renew.lua"),
             Self::Upgrade => script!("head.lua", "common.lua", "upgrade.lua"),
             Self::Downgrade => script!("head.lua", "common.lua", "downgrade.lua"),
+            Self::Who => script!("head.lua", "common.lua", "who.lua"),
         }
     }
 
@@ -85,6 +88,7 @@ impl Op {
             Self::Renew => "renew",
             Self::Upgrade => "upgrade",
             Self::Downgrade => "downgrade",
+            Self::Who => "who",
         }
     }
 }
@@ -101,7 +105,7 @@ pub(crate) fn loads(plain: bool) -> impl Iterator<Item = Cmd> {
     })
 }
 
-const OPS: [Op; 8] = [
+const OPS: [Op; 9] = [
     Op::AcquireRead,
     Op::AcquireWrite,
     Op::ReleaseRead,
@@ -110,6 +114,7 @@ const OPS: [Op; 8] = [
     Op::Renew,
     Op::Upgrade,
     Op::Downgrade,
+    Op::Who,
 ];
 
 /// The script for the two keys alone.

@@ -24,7 +24,7 @@ pub struct Stats {
     pub releases: u64,
     /// Refused messages and acquires.
     pub refusals: u64,
-    /// Waits that were refused because they closed a circle.
+    /// Waits that were refused because they closed a cycle (a deadlock).
     pub deadlocks: u64,
     /// Messages of sessions to tables.
     pub messages_in: u64,

@@ -49,7 +49,12 @@ impl TlsTrouble {
         Some(match why {
             Error::InvalidMessage(_) => Self::NotTls,
             Error::InvalidCertificate(why) => match why {
-                CertificateError::UnknownIssuer => Self::UnknownIssuer,
+                // The last two: an authority of the same name is trusted, and has another key.
+                CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
+                    Self::UnknownIssuer
+                }
                 CertificateError::NotValidForName
                 | CertificateError::NotValidForNameContext { .. } => Self::WrongName,
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -92,6 +97,7 @@ mod tests {
         for (why, trouble) in [
             (Error::InvalidMessage(InvalidMessage::InvalidContentType), TlsTrouble::NotTls),
             (CertificateError::UnknownIssuer.into(), TlsTrouble::UnknownIssuer),
+            (CertificateError::BadSignature.into(), TlsTrouble::UnknownIssuer),
             (CertificateError::NotValidForName.into(), TlsTrouble::WrongName),
             (CertificateError::Expired.into(), TlsTrouble::Expired),
             (

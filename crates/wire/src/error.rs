@@ -69,9 +69,9 @@ pub enum ErrorCode {
     NoSession,
     /// Not allowed now.
     Refused,
-    /// Nobody in the circle could ever go on.
+    /// The acquire would close a cycle of owners that wait for each other.
     Deadlock,
-    /// There is as much as there may be.
+    /// A limit of the server is reached.
     Limit,
     /// What is to be converted, renewed or unlocked is not held.
     NotHeld,
@@ -187,7 +187,7 @@ coded! {
         _ => ErrorCode::Refused,
     },
     ReassertRefusal => |why| match why {
-        ReassertRefusal::NotServed(_) => ErrorCode::Loading,
+        ReassertRefusal::NotServed(_) | ReassertRefusal::TooEarly { .. } => ErrorCode::Loading,
         ReassertRefusal::WrongEpoch { .. } => ErrorCode::Stale,
         ReassertRefusal::TooManyClaims { .. }
         | ReassertRefusal::TooManyRecords { .. }

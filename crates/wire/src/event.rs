@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use lockspan_protocol::{
-    AcquireRefusal, Group, NotServed, Record, Seq, SessionId, SessionRefusal, Term, ToNode,
+    AcquireRefusal, Group, GroupSet, NotServed, Record, Seq, SessionId, SessionRefusal, Term,
+    ToNode,
 };
 
 use crate::error::WireError;
@@ -49,6 +50,8 @@ pub enum Event {
 pub enum EventStyle {
     /// `>N lockspan <session> <kind> ...`: RESP3 only.
     Push,
+    /// The same for a node of protocol 1: without the fields that it does not know.
+    OldPush,
     /// `message lockspan:<session> <text>`, as a subscription's message: a push of RESP3, or the
     /// array of RESP2.
     Message(Protocol),
@@ -86,6 +89,22 @@ pub(crate) fn put_long_event(
     out: &mut BytesMut,
 ) {
     match style {
+        EventStyle::OldPush if matches!(event, Event::Node(ToNode::Moved { .. })) => {}
+        EventStyle::OldPush => {
+            let mut to = Bulks::new(b'>', SPEAKER, session, out);
+            match event {
+                Event::Node(ToNode::Alive { number, .. }) => {
+                    to.begin("alive", 1);
+                    to.number(*number);
+                }
+                Event::Node(ToNode::Recovered { term, .. }) => {
+                    to.begin("recovered", 2);
+                    put_term(term, &mut to);
+                }
+                event => put_words(event, &mut to),
+            }
+            to.finish();
+        }
         EventStyle::Push => {
             let mut to = Bulks::new(b'>', SPEAKER, session, out);
             put_words(event, &mut to);
@@ -179,9 +198,18 @@ fn put_node(message: &ToNode, to: &mut impl Words) {
             to.begin("opened", 1);
             to.terms(terms);
         }
-        ToNode::Alive { number } => {
+        ToNode::Alive { number, groups } if *groups == GroupSet::ALL => {
             to.begin("alive", 1);
             to.number(*number);
+        }
+        ToNode::Alive { number, groups } => {
+            to.begin("alive", 2);
+            to.number(*number);
+            to.groups(*groups);
+        }
+        ToNode::Moved { groups } => {
+            to.begin("moved", 1);
+            to.groups(*groups);
         }
         ToNode::NoSession => to.begin("no-session", 0),
         ToNode::Serving(term) => {
@@ -195,9 +223,10 @@ fn put_node(message: &ToNode, to: &mut impl Words) {
             to.number(first.0);
             to.flag(*whole);
         }
-        ToNode::Recovered(term) => {
-            to.begin("recovered", 2);
+        ToNode::Recovered { term, former } => {
+            to.begin("recovered", 3);
             put_term(term, to);
+            to.number(former.0);
         }
         ToNode::Unlisted { term, former } => {
             to.begin("unlisted", 3);
@@ -362,11 +391,14 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
         },
         b"lost" => ToNode::Lost { seq: from.seq("seq")?, record: from.record()? },
         b"opened" => ToNode::Opened { terms: from.terms("terms")? },
-        b"alive" => ToNode::Alive { number: from.number("number")? },
+        b"alive" => ToNode::Alive {
+            number: from.number("number")?,
+            groups: if from.is_empty() { GroupSet::ALL } else { from.groups("groups")? },
+        },
+        b"moved" => ToNode::Moved { groups: from.groups("groups")? },
         b"no-session" => match from.next() {
             None => ToNode::NoSession,
             Some(OPERATOR) => {
-                from.end()?;
                 return Ok(Event::EndedByOperator);
             }
             Some(reason) => return Err(from.not("reason", reason, "operator")),
@@ -378,27 +410,24 @@ fn read_event(from: &mut Reader<'_>) -> Result<Event, Bad> {
             first: from.seq("first seq")?,
             whole: from.flag("whole")?,
         },
-        b"recovered" => ToNode::Recovered(read_term(from)?),
+        b"recovered" => {
+            ToNode::Recovered { term: read_term(from)?, former: from.session("former session")? }
+        }
         b"unlisted" => {
             ToNode::Unlisted { term: read_term(from)?, former: from.session("former session")? }
         }
         b"not-opened" => {
             let why = read_session_refusal(from)?;
-            from.end()?;
             return Ok(Event::NotOpened(why));
         }
         b"released" => {
             let (seq, record) = (from.seq("seq")?, from.record()?);
-            from.end()?;
             return Ok(Event::Released { record, seq });
         }
-        b"stopping" => {
-            from.end()?;
-            return Ok(Event::Stopping);
-        }
+        b"stopping" => return Ok(Event::Stopping),
         _ => return Err(from.not("kind", kind, "known to this version")),
     };
-    from.end()?;
+    // A later version may have added fields.
     Ok(Event::Node(event))
 }
 

@@ -62,7 +62,7 @@ pub use command::{ClientCommand, Command, Events, Wait, take_command};
 pub use error::{CommandError, ErrorCode, WireError};
 pub use event::{Event, EventStyle, FromServer, put_event, take_from_server};
 pub use handle::{LockGrant, LockHandle, LockId};
-pub use limits::{Protocol, WireLimits};
+pub use limits::{NODE_PROTOCOL, Protocol, WireLimits};
 pub use public::PublicId;
 pub use secret::{Secret, move_and_wipe, wipe};
 pub use tell::put_tell;

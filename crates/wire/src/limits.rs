@@ -15,6 +15,16 @@ impl Default for WireLimits {
     }
 }
 
+/// The version of the protocol of nodes that this crate speaks, agreed by `HELLO ... LOCKSPAN`. A
+/// later one may add fields to the end of messages; a reader passes over those that it does not
+/// know.
+///
+/// | version | what is new |
+/// |---|---|
+/// | 1 | what a node speaks that names none in `HELLO` |
+/// | 2 | an extension names its groups, `recovered` names the former session; `nothing`, `moved` |
+pub const NODE_PROTOCOL: u32 = 2;
+
 /// Which RESP a connection speaks: 2 until it says `HELLO 3`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {

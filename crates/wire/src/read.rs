@@ -102,6 +102,14 @@ impl<'a> Reader<'a> {
         self.next().ok_or_else(|| self.missing(what))
     }
 
+    /// Whether there is no word any more.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.words {
+            Source::List(words) => words.is_empty(),
+            Source::Text(text) => text.is_none(),
+        }
+    }
+
     /// That was all.
     pub(crate) fn end(&mut self) -> Result<(), Bad> {
         match self.next() {

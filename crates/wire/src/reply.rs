@@ -208,6 +208,24 @@ pub fn locked(handle: &LockHandle, mode: Mode, token: Token, lease: Duration) ->
     ])
 }
 
+/// One of the locks of `LS.LOCKALL`: as [`locked`], with its record.
+#[must_use]
+pub fn locked_of(
+    record: &Record,
+    handle: &LockHandle,
+    mode: Mode,
+    token: Token,
+    lease: Duration,
+) -> Value {
+    Value::map([
+        ("record", Value::bulk(record.as_bytes().to_vec())),
+        ("handle", Value::bulk(handle.reveal())),
+        ("mode", mode_word(mode).into()),
+        ("token", token.number().into()),
+        ("lease-ms", millis(lease)),
+    ])
+}
+
 /// A release or a cancel: whether there was something to end.
 #[must_use]
 pub fn ended(something: bool) -> Value {
@@ -228,7 +246,7 @@ pub fn record(view: &RecordView, public: Public<'_>, now: Tick) -> Value {
             ("group", i64::from(slot.group().0).into()),
             ("state", state_word(view.state).into()),
             ("holders", Value::Array(view.holders.iter().map(claim).collect())),
-            ("waiters", Value::Array(view.waiters_in_turn().into_iter().map(claim).collect())),
+            ("waiters", Value::Array(view.waiters.iter().map(claim).collect())),
         ]
         .into_iter()
         .chain(more.into_iter().flatten()),
@@ -401,9 +419,10 @@ fn last_slot(group: Group) -> Value {
     Value::Int((i64::from(group.0) + 1) * SLOTS_PER_GROUP - 1)
 }
 
-/// What `HELLO` answers. `id` is the number of the connection.
+/// What `HELLO` answers. `id` is the number of the connection, `speaks` the protocol of nodes that
+/// was agreed.
 #[must_use]
-pub fn hello(version: &str, protocol: Protocol, id: u64) -> Value {
+pub fn hello(version: &str, protocol: Protocol, id: u64, speaks: u32) -> Value {
     Value::map([
         ("server", "lockspan".into()),
         ("version", Value::bulk(version.to_owned())),
@@ -412,6 +431,7 @@ pub fn hello(version: &str, protocol: Protocol, id: u64) -> Value {
         ("mode", "standalone".into()),
         ("role", "master".into()),
         ("modules", Value::Array(Vec::new())),
+        ("lockspan", u64::from(speaks).into()),
     ])
 }
 

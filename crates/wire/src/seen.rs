@@ -45,7 +45,7 @@ fn happening(it: &Happening, public: Public<'_>, now: Tick) -> Value {
     )
 }
 
-/// A wait that was refused because it closed a circle.
+/// A wait that was refused because it closed a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// When.

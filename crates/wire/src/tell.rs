@@ -94,6 +94,11 @@ pub(crate) fn put_long_tell(session: SessionId, message: &ToServer, out: &mut By
             to.number((*count).into());
             to.number(*sum);
         }
+        ToServer::Nothing { groups, epoch } => {
+            to.begin("nothing", 2);
+            to.groups(*groups);
+            to.epoch(*epoch);
+        }
         ToServer::Reasserted { groups, epoch, former, count, sum } => {
             to.begin("reasserted", 5);
             to.groups(*groups);
@@ -126,7 +131,7 @@ fn put_claim(claim: &Claim, to: &mut Bulks<'_>) {
 }
 
 const VERBS: &str = "one of open, keep-alive, close, label, acquire, note, who-holds, release, \
-                     cancel, report, reassert, page, reasserted";
+                     cancel, report, reassert, page, nothing, reasserted";
 
 /// Reads what follows `LS.TELL`.
 pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), Bad> {
@@ -187,6 +192,9 @@ pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), 
             count: from.count("count")?,
             sum: from.number("sum")?,
         },
+        b"nothing" => {
+            ToServer::Nothing { groups: from.groups("groups")?, epoch: from.epoch("epoch")? }
+        }
         b"reasserted" => ToServer::Reasserted {
             groups: from.groups("groups")?,
             epoch: from.epoch("epoch")?,
@@ -196,7 +204,7 @@ pub(crate) fn read_tell(from: &mut Reader<'_>) -> Result<(SessionId, ToServer), 
         },
         _ => return Err(from.not("verb", verb, VERBS)),
     };
-    from.end()?;
+    // A later version may have added fields.
     Ok((session, message))
 }
 

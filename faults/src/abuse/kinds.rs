@@ -89,6 +89,27 @@ impl Kind {
         }
     }
 
+    /// What the misbehaving clients do.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Pipelines => "Commands without a pause, every reply read",
+            Self::SlowReaders => "9 MB of replies requested on each connection, and none read",
+            Self::ManyConnections => "Connection after connection, all kept open",
+            Self::ClientLists => "CLIENT LIST without a pause, beside many connections",
+            Self::OwnerChain => "A long chain of waiting owners, searched for deadlocks",
+            Self::Reservations => "Readers that are offered a record and never take it",
+            Self::Patterns => "Patterns that match slowly, among long names",
+            Self::Inspections => "LS.INSPECT of a record with very many waiters",
+            Self::Sessions => "Sessions opened and closed without a pause",
+            Self::Guesses => "Wrong passwords",
+            Self::Strangers => "Connections that never log in",
+            Self::Metrics => "Requests for /metrics without a pause",
+            Self::SilentPages => "Connections to the page without a request",
+            Self::LivePages => "As many live pages as possible",
+        }
+    }
+
     /// The one with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

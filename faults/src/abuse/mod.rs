@@ -1,26 +1,21 @@
 //! Clients that misbehave against a real server, and what a client beside them notices.
 //!
 //! Each [`Kind`] of misuse is made for some seconds against a server of its own, a `lockspan serve`
-//! with users and a page. Where the same misuse exists on Redis, it is made there too, in the same
-//! run. A client that does nothing wrong locks and unlocks all the time, before and during it, and
-//! a health check asks the page. The report has its latencies and the server's memory.
+//! with users and a page, or a Redis where the same misuse exists there. A client that does nothing
+//! wrong, the *innocent* client, locks and unlocks all the time, before and during the misuse, and
+//! a health check asks the page. A [`Row`] has its latencies and the server's memory.
 //!
-//! Those who misbehave are a process of their own, with the lowest priority: what it takes from the
-//! processors of this machine is not what a server has to answer for. They would be elsewhere.
+//! The misbehaving clients are a process of their own, with the lowest priority: they would be on
+//! another machine, so the processor time that they take here is not the server's fault.
 //!
-//! ```text
-//! cargo xtask abuse
-//! cargo run --release -p lockspan-faults -- abuse --seconds 5 --only slow-readers
-//! ```
-//!
-//! The tests run the same in small and look at counts and bounds, never at times.
+//! `cargo xtask bench abuse` measures all kinds. The tests run them in small, and look at counts
+//! and bounds, never at times.
 
 mod innocent;
 mod kinds;
 mod raw;
 mod target;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -74,68 +69,36 @@ impl Who {
     }
 }
 
-/// What a run is to be.
+/// How a server is misused.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The program of this package, of which those who misbehave are processes.
+    /// The program of this package: the misbehaving clients are a process of it.
     pub program: PathBuf,
     /// The binary `lockspan`.
     pub binary: PathBuf,
-    /// How long each misuse lasts, and how long is measured before it.
+    /// How long the misuse lasts. The innocent client is watched for half of it before.
     pub time: Duration,
-    /// The kinds of misuse.
-    pub kinds: Vec<Kind>,
-    /// Whether Redis is misused beside it.
-    pub with_redis: bool,
-    /// A part of each misuse.
+    /// How large the misuse is.
     pub size: Size,
 }
 
 /// What one misuse did to one server.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The misuse.
-    pub kind: Kind,
-    /// The server.
-    pub server: Server,
     /// What the innocent client saw before it.
     pub before: Seen,
     /// What it saw during it.
     pub during: Seen,
     /// The server's memory before it, in bytes.
     pub memory_before: u64,
-    /// The most that it had during it.
+    /// The most memory that the server had during it, in bytes.
     pub memory_most: u64,
-    /// Requests and connections of those who misbehave.
+    /// Requests and connections of the misbehaving clients.
     pub requests: u64,
 }
 
-/// All of them.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// In the order in which they were made.
-    pub rows: Vec<Row>,
-}
-
-/// Runs it. All processes have ended when this returns, or is dropped.
-pub async fn run(plan: Plan) -> Result<Report> {
-    let mut report = Report::default();
-    for &kind in &plan.kinds {
-        let servers: &[Server] = match plan.with_redis && kind.exists_on_redis() {
-            true => &[Server::Lockspan, Server::Redis],
-            false => &[Server::Lockspan],
-        };
-        for &server in servers {
-            let row = misuse(&plan, kind, server).await;
-            let row = row.with_context(|| format!("{} on {}", kind.name(), server.name()))?;
-            eprintln!("{row}");
-            report.rows.push(row);
-        }
-    }
-    Ok(report)
-}
-
-async fn misuse(plan: &Plan, kind: Kind, server: Server) -> Result<Row> {
+/// Starts a server and misuses it. All processes have ended when this returns, or is dropped.
+pub async fn misuse(plan: &Plan, kind: Kind, server: Server) -> Result<Row> {
     let mut target = match server {
         Server::Lockspan => Target::lockspan(&plan.binary).await?,
         Server::Redis => Target::redis().await?,
@@ -155,7 +118,7 @@ async fn misuse(plan: &Plan, kind: Kind, server: Server) -> Result<Row> {
     attack.end_input();
     let said = attack.line().await.context("the attack ended early")?;
     let requests = said.parse().with_context(|| format!("the attack said {said:?}"))?;
-    Ok(Row { kind, server, before, during, memory_before, memory_most, requests })
+    Ok(Row { before, during, memory_before, memory_most, requests })
 }
 
 fn attack(plan: &Plan, kind: Kind, target: &Target) -> Result<Process> {
@@ -203,43 +166,4 @@ async fn watch(
     let (seen, clock) = tokio::join!(innocent::watch(target, Arc::clone(&is_over)), clock);
     clock?;
     seen
-}
-
-impl fmt::Display for Row {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ms = |time: Duration| format!("{:.2}", time.as_secs_f64() * 1e3);
-        let mib = |bytes: u64| bytes >> 20;
-        let (before, during) = (&self.before, &self.during);
-        let health = match (during.healthy, during.unhealthy) {
-            (0, 0) => "–".to_owned(),
-            (healthy, unhealthy) => format!("{healthy} of {}", healthy + unhealthy),
-        };
-        write!(
-            f,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} → {} | {health} |",
-            self.kind.name(),
-            self.server.name(),
-            self.requests,
-            during.turns.len(),
-            ms(before.quantile(0.5)),
-            ms(before.quantile(0.99)),
-            ms(during.quantile(0.5)),
-            ms(during.quantile(0.99)),
-            ms(during.quantile(1.0)),
-            mib(self.memory_before),
-            mib(self.memory_most),
-        )
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "| misuse | server | requests | turns of the innocent | p50 before, ms | p99 before | \
-             p50 during | p99 during | max during | memory, MiB | health checks answered |"
-        )?;
-        writeln!(f, "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
-        self.rows.iter().try_for_each(|row| writeln!(f, "{row}"))
-    }
 }

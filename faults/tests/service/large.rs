@@ -118,7 +118,7 @@ async fn service_f29_who_re_asserts_for_longer_than_a_lease_keeps_it() {
                 Message::Down(_, Event::Node(ToNode::Heard { .. })) => {
                     return Fate::Delay(LEASE / 3);
                 }
-                Message::Down(_, Event::Node(ToNode::Recovered(_))) => {
+                Message::Down(_, Event::Node(ToNode::Recovered { .. })) => {
                     is_recovered.store(true, Ordering::Relaxed);
                 }
                 Message::Down(_, Event::Node(ToNode::Alive { .. }))

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use lockspan_protocol::cache::LeaseId;
 use lockspan_protocol::{Mode, Seq, Tick, Token};
 
 use super::{Failure, Kind};
@@ -21,15 +22,15 @@ pub(crate) struct Guard {
     /// What its node has: a thread may also read under a grant for writing.
     pub(crate) grant: Mode,
     pub(crate) token: Token,
-    /// Whose lease it rests on.
-    pub(crate) server: u8,
+    /// The lease that it rests on.
+    pub(crate) lease: LeaseId,
 }
 
 /// A node may let threads in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Open {
     mode: Mode,
-    server: u8,
+    lease: LeaseId,
 }
 
 /// What has been seen of one record.
@@ -52,23 +53,18 @@ pub(crate) struct Guards {
     /// Clocks are within the margin, so leases exclude each other.
     margin_kept: bool,
     clocks: Vec<Clock>,
-    /// By node, by server.
-    leases: Vec<Vec<Option<Tick>>>,
+    /// By node.
+    leases: Vec<BTreeMap<LeaseId, Tick>>,
     records: Vec<Seen>,
     /// Guards that excluded each other, where clocks don't keep the margin.
     pub(crate) overlaps: u64,
 }
 
 impl Guards {
-    pub(crate) fn new(
-        margin_kept: bool,
-        clocks: Vec<Clock>,
-        servers: usize,
-        records: usize,
-    ) -> Self {
+    pub(crate) fn new(margin_kept: bool, clocks: Vec<Clock>, records: usize) -> Self {
         Self {
             margin_kept,
-            leases: vec![vec![None; servers]; clocks.len()],
+            leases: vec![BTreeMap::new(); clocks.len()],
             clocks,
             records: vec![Seen::default(); records],
             overlaps: 0,
@@ -76,15 +72,15 @@ impl Guards {
     }
 
     /// A node was told until when its lease stands.
-    pub(crate) fn lease(&mut self, node: u8, server: u8, until: Tick) {
-        self.leases[usize::from(node)][usize::from(server)] = Some(until);
+    pub(crate) fn lease(&mut self, node: u8, lease: LeaseId, until: Tick) {
+        self.leases[usize::from(node)].insert(lease, until);
     }
 
-    /// Whether the lease of a node with a server stands, by the node's clock.
-    pub(crate) fn stands(&self, at: u64, node: u8, server: u8) -> bool {
+    /// Whether a lease of a node stands, by the node's clock.
+    pub(crate) fn stands(&self, at: u64, node: u8, lease: LeaseId) -> bool {
         let clock = self.clocks[usize::from(node)];
-        let lease = self.leases[usize::from(node)][usize::from(server)];
-        lease.is_some_and(|until| clock.at(at) < until)
+        let lease = self.leases[usize::from(node)].get(&lease);
+        lease.is_some_and(|&until| clock.at(at) < until)
     }
 
     /// A record is open on a node in this mode, perhaps in another than before.
@@ -94,17 +90,17 @@ impl Guards {
         record: u8,
         node: u8,
         mode: Mode,
-        server: u8,
+        lease: LeaseId,
     ) -> Result<(), Failure> {
         let seen = &mut self.records[usize::from(record)];
-        seen.opens.insert(node, Open { mode, server });
-        if !self.stands(at, node, server) {
+        seen.opens.insert(node, Open { mode, lease });
+        if !self.stands(at, node, lease) {
             return Ok(());
         }
         let seen = &self.records[usize::from(record)];
         let mut others = seen.opens.iter().filter(|(other, _)| **other != node);
         let overlap = others.find(|(other, open)| {
-            open.mode.conflicts(mode) && self.stands(at, **other, open.server)
+            open.mode.conflicts(mode) && self.stands(at, **other, open.lease)
         });
         match overlap {
             Some((other, open)) if self.margin_kept => {
@@ -132,7 +128,7 @@ impl Guards {
         self.end(record, guard.node, guard.thread);
         let seen = &self.records[usize::from(record)];
         let mut others = seen.guards.iter().filter(|other| other.mode.conflicts(guard.mode));
-        if let Some(other) = others.find(|other| self.stands(at, other.node, other.server)) {
+        if let Some(other) = others.find(|other| self.stands(at, other.node, other.lease)) {
             if self.margin_kept || other.node == guard.node {
                 let what = format!("record {record}: {guard:?} began beside {other:?}");
                 return Err(Failure::new(Kind::Exclusion, what));
@@ -156,13 +152,13 @@ impl Guards {
         guards.retain(|guard| (guard.node, guard.thread) != (node, thread));
     }
 
-    /// The guards of a record on a node rest on another server's lease now.
-    pub(crate) fn rests_on(&mut self, record: u8, node: u8, server: u8) {
+    /// The guards of a record on a node rest on another lease now.
+    pub(crate) fn rests_on(&mut self, record: u8, node: u8, lease: LeaseId) {
         let seen = &mut self.records[usize::from(record)];
         let guards = seen.guards.iter_mut().filter(|guard| guard.node == node);
-        guards.for_each(|guard| guard.server = server);
+        guards.for_each(|guard| guard.lease = lease);
         if let Some(open) = seen.opens.get_mut(&node) {
-            open.server = server;
+            open.lease = lease;
         }
     }
 
@@ -175,29 +171,21 @@ impl Guards {
 
     /// A node crashes: nobody is in any more.
     pub(crate) fn crash(&mut self, node: u8) {
-        self.leases[usize::from(node)].fill(None);
+        self.leases[usize::from(node)].clear();
         for record in 0..self.records.len() as u8 {
             self.lose(record, node);
         }
     }
 
-    /// Whether a lease of this node is over by its clock.
-    pub(crate) fn any_lapsed(&self, at: u64, node: u8) -> bool {
-        let now = self.clocks[usize::from(node)].at(at);
-        self.leases[usize::from(node)].iter().flatten().any(|until| *until < now)
-    }
-
-    /// The records of which a node has guards although the lease is over; with the server of the
-    /// lease.
-    pub(crate) fn lapsed(&self, at: u64, node: u8) -> Vec<(u8, u8)> {
+    /// The records of which a node has guards although the lease is over, with that lease.
+    pub(crate) fn lapsed(&self, at: u64, node: u8) -> Vec<(u8, LeaseId)> {
         let now = self.clocks[usize::from(node)].at(at);
         let leases = &self.leases[usize::from(node)];
-        let over = |server: u8| leases[usize::from(server)].is_none_or(|until| until < now);
+        let over = |lease: LeaseId| leases.get(&lease).is_none_or(|&until| until < now);
         let records = self.records.iter().zip(0..);
         let lapsed = records.filter_map(|(seen, record)| {
-            let guard =
-                seen.guards.iter().find(|guard| guard.node == node && over(guard.server))?;
-            Some((record, guard.server))
+            let guard = seen.guards.iter().find(|guard| guard.node == node && over(guard.lease))?;
+            Some((record, guard.lease))
         });
         lapsed.collect()
     }
@@ -263,22 +251,24 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockspan_protocol::Epoch;
+    use lockspan_protocol::{Epoch, ServerId};
+
+    const LEASE: LeaseId = LeaseId::Server(ServerId(0));
 
     fn token(count: u64) -> Token {
         Token::new(Epoch::new(1).unwrap(), count).unwrap()
     }
 
     fn guard(node: u8, mode: Mode, count: u64) -> Guard {
-        Guard { node, life: 1, thread: 0, mode, grant: mode, token: token(count), server: 0 }
+        Guard { node, life: 1, thread: 0, mode, grant: mode, token: token(count), lease: LEASE }
     }
 
     /// Two nodes with leases until tick 1000, and one record.
     fn guards() -> Guards {
         let clocks = vec![Clock::new(0, 0), Clock::new(0, 0)];
-        let mut guards = Guards::new(true, clocks, 1, 1);
-        guards.lease(0, 0, Tick(1000));
-        guards.lease(1, 0, Tick(1000));
+        let mut guards = Guards::new(true, clocks, 1);
+        guards.lease(0, LEASE, Tick(1000));
+        guards.lease(1, LEASE, Tick(1000));
         guards
     }
 
@@ -305,20 +295,20 @@ mod tests {
     #[test]
     fn a_record_that_is_open_on_two_nodes_is_found() {
         let mut guards = guards();
-        assert_eq!(kind(guards.opened(10, 0, 0, Mode::Read, 0)), None);
-        assert_eq!(kind(guards.opened(10, 0, 1, Mode::Read, 0)), None);
-        assert_eq!(kind(guards.opened(20, 0, 1, Mode::Write, 0)), Some(Kind::Exclusion));
+        assert_eq!(kind(guards.opened(10, 0, 0, Mode::Read, LEASE)), None);
+        assert_eq!(kind(guards.opened(10, 0, 1, Mode::Read, LEASE)), None);
+        assert_eq!(kind(guards.opened(20, 0, 1, Mode::Write, LEASE)), Some(Kind::Exclusion));
         guards.closed(0, 0);
-        assert_eq!(kind(guards.opened(20, 0, 1, Mode::Write, 0)), None);
+        assert_eq!(kind(guards.opened(20, 0, 1, Mode::Write, LEASE)), None);
     }
 
     #[test]
     fn a_guard_past_its_lease_excludes_nobody_but_must_be_reported() {
         let mut guards = guards();
         guards.begin(10, 0, guard(0, Mode::Write, 1)).unwrap();
-        guards.lease(1, 0, Tick(5000));
-        assert!(!guards.any_lapsed(1000, 0));
-        assert_eq!(guards.lapsed(1001, 0), [(0, 0)]);
+        guards.lease(1, LEASE, Tick(5000));
+        assert!(guards.lapsed(1000, 0).is_empty());
+        assert_eq!(guards.lapsed(1001, 0), [(0, LEASE)]);
         assert_eq!(kind(guards.begin(1001, 0, guard(1, Mode::Write, 2))), None);
         guards.lose(0, 0);
         assert!(guards.lapsed(1001, 0).is_empty());
@@ -327,9 +317,9 @@ mod tests {
     #[test]
     fn a_paused_guard_counts_until_its_own_clock_passes_the_lease() {
         let clocks = vec![Clock::new(-50_000, 0), Clock::new(0, 0)];
-        let mut guards = Guards::new(true, clocks, 1, 1);
-        guards.lease(0, 0, Tick(1000));
-        guards.lease(1, 0, Tick(5000));
+        let mut guards = Guards::new(true, clocks, 1);
+        guards.lease(0, LEASE, Tick(1000));
+        guards.lease(1, LEASE, Tick(5000));
         guards.begin(0, 0, guard(0, Mode::Write, 1)).unwrap();
         let mut early = guards.begin(1040, 0, guard(1, Mode::Write, 2));
         assert_eq!(kind(early), Some(Kind::Exclusion), "it is 988 on node 0");

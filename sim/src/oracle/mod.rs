@@ -14,14 +14,16 @@
 //!   else happens to it (all)
 //! - nothing is lost before its lease is over: a restart of a server costs nobody a grant (calm,
 //!   jitter, restart)
+//! - no guard is lost where nothing happens but that groups move and servers join (moving)
+//! - **epoch**: no grant is opened of an earlier epoch than the node knows (all)
 //! - **order**: see `order` (calm, and with restarts)
 //! - **store**: see `forgets` (all)
 //! - **stay**: after a drain at most so many turns begin on a node, and none after its time (all)
 //! - **waiting**: when nothing fails (any more), everybody who waits is served in the time that the
 //!   plan states (all)
 //! - **leak**: what is over does not come back (`books`); what no thread needs and everybody has
-//!   given back is unknown to the servers in the end, also sessions and their entries in stores
-//!   (all)
+//!   given back is unknown to the servers in the end, also sessions, listed sessions
+//!   of other servers, and their entries in stores (all)
 //! - **refusal**: a machine refuses what a correct driver may say (all)
 //! - **panic**: a machine's own assertion (all)
 
@@ -44,6 +46,8 @@ pub enum Kind {
     Fence,
     /// A guard past its lease was not reported lost, or one within its lease was.
     NotLost,
+    /// A node opened a grant of an owner that has been replaced, as it knew.
+    Epoch,
     /// Somebody was overtaken.
     Order,
     /// A record went on before the store has forgotten its session.
@@ -82,6 +86,7 @@ impl fmt::Display for Kind {
             Self::Token => "token",
             Self::Fence => "fence",
             Self::NotLost => "lost",
+            Self::Epoch => "epoch",
             Self::Order => "order",
             Self::Store => "store",
             Self::Stay => "stay",

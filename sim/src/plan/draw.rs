@@ -32,15 +32,18 @@ impl Plan {
     pub fn draw_with(seed: u64, class: Option<Class>, workload: Option<Workload>) -> Self {
         let mut rng = stream::Plan.rng(seed);
         let drawn = match rng.u32(0..100) {
-            0..12 => Class::Calm,
-            12..28 => Class::Jitter,
-            28..40 => Class::Restart,
-            40..85 => Class::Faulty,
-            85..97 => Class::Drift,
+            0..9 => Class::Calm,
+            9..19 => Class::Jitter,
+            19..28 => Class::Restart,
+            28..46 => Class::Faulty,
+            46..80 => Class::Moving,
+            80..90 => Class::Strangers,
+            90..97 => Class::Drift,
             _ => Class::Rollback,
         };
         let drawn_workload = Workload::ALL[rng.usize(..Workload::ALL.len())];
         let class = class.unwrap_or(drawn);
+        let is_drawn = workload.is_none();
         let workload = workload.unwrap_or(drawn_workload);
         let mut plan = Self::quiet(seed, class, workload, &mut rng);
         match class {
@@ -48,6 +51,12 @@ impl Plan {
             Class::Jitter => plan.jitter(&mut rng),
             Class::Restart => plan.restart(&mut rng),
             Class::Faulty => plan.faulty(&mut rng),
+            Class::Moving => plan.moving(&mut rng),
+            Class::Strangers => {
+                plan.moving(&mut rng);
+                plan.strangers = rng.u64(1..=3);
+                plan.records = plan.records.min(rng.u64(1..=4));
+            }
             Class::Rollback => {
                 plan.restart(&mut rng);
                 plan.rollback = 500;
@@ -65,6 +74,14 @@ impl Plan {
         // Drawn last, so that all else of a seed is as it was before there were operators.
         if matches!(class, Class::Faulty | Class::Drift) && rng.u32(..4) == 0 {
             plan.retires = plan.time / rng.u64(1..8);
+        }
+        // An upgrade that is taken back while its group changes hands leaves a number behind.
+        if is_drawn && plan.suspects > 0 {
+            plan.workload = match rng.u32(..4) {
+                0 => Workload::Upgrades,
+                1 | 2 => Workload::Contended,
+                _ => plan.workload,
+            };
         }
         // Small, so that steps end early in small worlds too.
         plan.portion = pick(&mut rng, &[1, 2, PORTION, PORTION]);
@@ -92,11 +109,12 @@ impl Plan {
             pick(rng, &[2 * MS, 10 * MS, 40 * MS, 200 * MS, 600 * MS])
         };
         let many_servers = matches!(class, Class::Faulty | Class::Drift) && rng.u32(..5) < 2;
+        let always_many = matches!(class, Class::Moving | Class::Strangers);
         Self {
             seed,
             class,
             workload,
-            servers: if many_servers { rng.u64(2..=3) } else { 1 },
+            servers: if many_servers || always_many { rng.u64(2..=3) } else { 1 },
             shards: pick(rng, &[1, 1, 3]),
             nodes,
             threads,
@@ -113,6 +131,11 @@ impl Plan {
             one_way: 0,
             store_cut: 0,
             moves: 0,
+            suspects: 0,
+            joins: 0,
+            heirs: 0,
+            news: 0,
+            strangers: 0,
             rollback: 0,
             node_crash: 0,
             node_pause: 0,
@@ -154,6 +177,79 @@ impl Plan {
         self.drift = pick(rng, &[0, DRIFT_COVERED]);
         self.timer_late = pick(rng, &[0, 500]);
         self.patience_max = self.patience_max.max(3 * self.delay_max);
+    }
+
+    /// Groups move all the time. In half of the worlds that is all: then nothing may be slow beside
+    /// a lease, so that it is known that whoever loses a guard need not have lost it.
+    fn moving(&mut self, rng: &mut Rng) {
+        if rng.bool() {
+            self.jitter(rng);
+            self.delay_max = self.delay_max.min(2 * MS).max(self.delay_min);
+            self.late_max = self.delay_max;
+            self.disk_max = self.disk_max.min(20 * MS);
+            self.resend_node = 100 * MS;
+        } else {
+            self.faulty(rng);
+            self.suspects = match rng.u32(..3) {
+                0 => 0,
+                _ => self.time / rng.u64(2..12),
+            };
+            // What goes wrong seldom happens together with what moves.
+            if rng.bool() {
+                (self.node_crash, self.server_crash, self.cut) = (0, 0, 0);
+            }
+        }
+        self.moves = match rng.u32(..4) {
+            0 if self.suspects > 0 => 0,
+            _ => self.time / rng.u64(6..30),
+        };
+        self.joins = u64::from(self.servers > 2 && rng.bool());
+        self.heirs = rng.u64(0..=1);
+        self.news = rng.u64(0..=1);
+        self.drift = pick(rng, &[0, DRIFT_COVERED, DRIFT_COVERED]);
+        self.hold_max = pick(rng, &[10 * MS, 200 * MS, 600 * MS]);
+        self.records = self.records.min(rng.u64(1..=12));
+        if self.is_planned_only() {
+            return;
+        }
+        match rng.u32(..6) {
+            // A server that was replaced and does not know does harm where many want the same.
+            0 => {
+                self.few_records(rng);
+                self.suspects = self.time / rng.u64(4..12);
+                (self.moves, self.server_crash, self.store_cut) = (0, 0, 0);
+                (self.patience, self.patience_max) = (500, self.hold_max + 20 * MS);
+            }
+            // Who is cut off from its new owner believes in what it had before. It has to have
+            // sessions with several servers for that, and to hold what it has for long.
+            1 | 2 => {
+                self.few_records(rng);
+                self.records = rng.u64(4..=8);
+                self.hold_max = 1500 * MS;
+                self.suspects = self.time / rng.u64(3..7);
+                self.cut = self.time;
+                (self.moves, self.server_crash, self.store_cut) = (0, 0, 0);
+            }
+            // And if that is restarted, it has to rely on its store.
+            3 | 4 => {
+                self.few_records(rng);
+                self.moves = self.time / rng.u64(10..30);
+                self.cut = self.time / rng.u64(2..8);
+                self.server_crash = self.time / rng.u64(2..8);
+            }
+            _ => {}
+        }
+    }
+
+    /// Few records that many want, and little else that goes wrong.
+    fn few_records(&mut self, rng: &mut Rng) {
+        self.records = rng.u64(1..=2);
+        self.hold_max = pick(rng, &[2 * MS, 40 * MS, 600 * MS, 1500 * MS]);
+        self.think_max = self.think_max.min(400 * MS);
+        (self.node_crash, self.node_pause, self.one_way) = (0, 0, 0);
+        (self.loss, self.late) = (pick(rng, &[0, 10]), 0);
+        self.delay_max = self.delay_min + 2 * MS;
+        self.late_max = self.delay_max;
     }
 
     fn faulty(&mut self, rng: &mut Rng) {

@@ -5,6 +5,9 @@
 //! - jitter: messages are doubled and overtaken, never lost; within the margin; varies
 //! - restart: servers crash; all the same; always the same
 //! - faulty: everything; within the margin; varies, at times beyond a lease
+//! - moving: groups move between servers, which join and leave; in half of the worlds nothing else
+//!   happens, and no guard may be lost; in the others everything, and living servers are suspected
+//! - strangers: the same, with clients that speak plain RESP beside the nodes
 //! - drift: everything; nodes' beyond the margin; varies
 //! - rollback: servers crash, and their storage goes back in time; all the same; always the same
 //!
@@ -37,6 +40,10 @@ pub enum Class {
     Drift,
     /// Servers crash, and come back with an epoch that has been used before.
     Rollback,
+    /// Groups change their owners all the time.
+    Moving,
+    /// The same, with clients that are no nodes.
+    Strangers,
 }
 
 /// What threads do.
@@ -58,8 +65,16 @@ pub enum Workload {
 
 impl Class {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Calm, Self::Jitter, Self::Restart, Self::Faulty, Self::Drift, Self::Rollback];
+    pub const ALL: [Self; 8] = [
+        Self::Calm,
+        Self::Jitter,
+        Self::Restart,
+        Self::Faulty,
+        Self::Drift,
+        Self::Rollback,
+        Self::Moving,
+        Self::Strangers,
+    ];
 
     /// Whether no message is ever lost, so that nothing may wait for one to be sent again.
     #[must_use]
@@ -131,6 +146,16 @@ pub struct Plan {
     pub store_cut: u64,
     /// Gap of moves of groups between living servers.
     pub moves: u64,
+    /// Gap of suspicions: groups of a living server go to others, and it is not told.
+    pub suspects: u64,
+    /// Whether the last server starts later than the others, and without groups (0 or 1).
+    pub joins: u64,
+    /// Whether groups of one server may go to several (0 or 1).
+    pub heirs: u64,
+    /// Whether the store tells all nodes of each new term (0 or 1).
+    pub news: u64,
+    /// Clients that speak plain RESP.
+    pub strangers: u64,
     /// Share of crashes of a server after which its storage has gone back in time.
     pub rollback: u64,
     /// Gap of crashes of nodes.
@@ -185,6 +210,24 @@ impl Plan {
         self.nodes * self.threads
     }
 
+    /// Whether nothing goes wrong but that groups move, and servers join: then no guard is lost.
+    pub(crate) fn is_planned_only(&self) -> bool {
+        let faults = [
+            self.late,
+            self.loss,
+            self.cut,
+            self.one_way,
+            self.store_cut,
+            self.suspects,
+            self.node_crash,
+            self.node_pause,
+            self.server_crash,
+            self.server_pause,
+            self.retires,
+        ];
+        self.class == Class::Moving && faults.iter().all(|&gap| gap == 0)
+    }
+
     pub(crate) fn stay(&self) -> StayLimits {
         let turns = u32::try_from(self.stay_turns).unwrap_or(u32::MAX);
         StayLimits { turns, time: Duration::from_micros(self.stay_time) }
@@ -205,7 +248,9 @@ impl Plan {
         let message = self.delay_max + self.timer_late;
         let store = self.disk_max + 4 * message + 300_000;
         let lossless = self.class.is_lossless();
-        let settle = if lossless { 2 * store } else { 4 * (self.ttl * 3 / 2 + store) };
+        // A grace after a suspicion lasts for a lease of the server longer.
+        let grace = if self.suspects > 0 { 3 * self.ttl } else { self.ttl * 3 / 2 };
+        let settle = if lossless { 2 * store } else { 4 * (grace + store) };
         let again = if lossless { 0 } else { self.resend_node + self.resend_server + self.reserve };
         let turn = 2 * (self.hold_max + self.delay_max) + self.stay_time + 6 * message + again;
         let line = 2 * self.all_threads() * self.threads;

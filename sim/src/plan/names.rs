@@ -31,6 +31,11 @@ const NUMBERS: &[Number] = &[
     ("one-way", |plan| &mut plan.one_way, 0),
     ("store-cut", |plan| &mut plan.store_cut, 0),
     ("move", |plan| &mut plan.moves, 0),
+    ("suspect", |plan| &mut plan.suspects, 0),
+    ("joins", |plan| &mut plan.joins, 0),
+    ("heirs", |plan| &mut plan.heirs, 0),
+    ("news", |plan| &mut plan.news, 0),
+    ("strangers", |plan| &mut plan.strangers, 0),
     ("rollback", |plan| &mut plan.rollback, 0),
     ("node-crash", |plan| &mut plan.node_crash, 0),
     ("node-pause", |plan| &mut plan.node_pause, 0),
@@ -68,7 +73,7 @@ const SIZES: usize = 6;
 
 /// How many of the numbers are made smaller in the search for a smaller world. The others belong to
 /// the class of the world.
-const SHRUNK: usize = 32;
+const SHRUNK: usize = 37;
 
 impl Plan {
     /// The names of all numbers.
@@ -156,7 +161,7 @@ macro_rules! named {
 named! {
     Class:
     Calm "calm", Jitter "jitter", Restart "restart", Faulty "faulty", Drift "drift",
-    Rollback "rollback",
+    Rollback "rollback", Moving "moving", Strangers "strangers",
 }
 named! {
     Workload:

@@ -6,6 +6,7 @@ use lockspan_protocol::Input;
 
 use super::{Event, World};
 use crate::coverage::Hit;
+use crate::plan::Class;
 use crate::stream;
 use crate::words::Machine;
 
@@ -17,6 +18,7 @@ pub(super) enum Fault {
     Crash { machine: Machine, until: u64 },
     Pause { machine: Machine, until: u64 },
     Move { from: u8 },
+    Suspect { server: u8, cut: Option<u64> },
     Retire { server: u8, which: usize },
 }
 
@@ -31,6 +33,7 @@ enum Kind {
     ServerCrash,
     ServerPause,
     Retire,
+    Suspect,
 }
 
 impl World {
@@ -47,6 +50,7 @@ impl World {
             (Kind::ServerCrash, plan.server_crash),
             (Kind::ServerPause, plan.server_pause),
             (Kind::Retire, plan.retires),
+            (Kind::Suspect, plan.suspects),
         ];
         for (kind, gap) in kinds {
             if gap > 0 {
@@ -89,6 +93,12 @@ impl World {
                 Kind::ServerCrash => Fault::Crash { machine: server, until },
                 Kind::ServerPause => Fault::Pause { machine: server, until },
                 Kind::Retire => Fault::Retire { server: number, which: rng.usize(..16) },
+                // Often it is suspected because it can't be reached; and then it does not know.
+                Kind::Suspect => {
+                    let longer = at + rng.u64(self.plan.ttl..3 * self.plan.ttl);
+                    let cut = (rng.u32(..4) > 0).then_some(longer.min(end));
+                    Fault::Suspect { server: number, cut }
+                }
             };
             self.queue.push(at, Event::Fault(fault));
             // A server that has just come back is at its weakest: its writes are under way.
@@ -122,7 +132,32 @@ impl World {
         until + rng.u64(1..50_000)
     }
 
-    fn plan_crash(&mut self, at: u64, until: u64, machine: Machine) {
+    /// The answer to a re-assertion is lost, and the node is cut off from there on: it goes on with
+    /// what it knows, and the server with what it has heard.
+    pub(super) fn cut_at_answer(&mut self, node: u8, server: u8) {
+        self.cut_for_long(node, server, 4);
+    }
+
+    /// A server takes groups, and one node can't reach it for longer than a lease.
+    pub(super) fn cut_at_take(&mut self, server: u8) {
+        let node = self.rng.u8(..self.nodes.len() as u8);
+        self.cut_for_long(node, server, 8);
+    }
+
+    /// One time in so many, where nodes are cut off at all.
+    fn cut_for_long(&mut self, node: u8, server: u8, seldom: u32) {
+        let is_class = matches!(self.plan.class, Class::Moving | Class::Strangers);
+        let may_cut = is_class && self.plan.cut > 0 && self.now < self.plan.time;
+        // One node at a time: it is the others that get what it had.
+        let cuts = self.net.cuts_of_nodes();
+        if may_cut && cuts == 0 && self.rng.u32(..seldom) == 0 {
+            let until = self.now + self.rng.u64(self.plan.ttl..2 * self.plan.ttl);
+            let until = until.min(self.plan.time);
+            self.cut(Machine::Node(node), Machine::Server(server), true, until);
+        }
+    }
+
+    pub(super) fn plan_crash(&mut self, at: u64, until: u64, machine: Machine) {
         let until = until.min(self.plan.time);
         if at < until {
             self.queue.push(at, Event::Fault(Fault::Crash { machine, until }));
@@ -137,7 +172,7 @@ impl World {
                 let crashed = match machine {
                     Machine::Node(node) => self.crash_node(node),
                     Machine::Server(server) => self.crash_server(server),
-                    Machine::Store => false,
+                    Machine::Store | Machine::Stranger(_) => false,
                 };
                 if crashed {
                     self.queue.push(until, Event::Start(machine));
@@ -145,6 +180,12 @@ impl World {
             }
             Fault::Pause { machine, until } => self.pause(machine, until),
             Fault::Move { from } => self.move_groups(from),
+            Fault::Suspect { server, cut } => {
+                self.suspect(server);
+                if let Some(until) = cut {
+                    self.cut(Machine::Server(server), Machine::Store, true, until);
+                }
+            }
             Fault::Retire { server, which } => self.retire(server, which),
         }
     }
@@ -208,7 +249,7 @@ impl World {
                 let past = server.machine.as_ref().is_some_and(|machine| machine.is_resting(tick));
                 (Hit::ServerPause, past.then_some(Hit::PausePastOwnLease))
             }
-            Machine::Store => return,
+            Machine::Store | Machine::Stranger(_) => return,
         };
         self.coverage.hit(hit);
         if let Some(hit) = past {

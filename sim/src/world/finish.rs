@@ -15,6 +15,7 @@ use lockspan_protocol::cache::Input;
 
 use super::{Event, World};
 use crate::oracle::Kind;
+use crate::words::Machine;
 
 /// How far a world is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,8 @@ impl World {
 
     /// How long sessions of nodes that have crashed, or have given them up, may still be there.
     fn dead_sessions(&self) -> u64 {
-        if self.plan.class.is_lossless() { 0 } else { 2 * self.plan.ttl }
+        let leases = if self.plan.suspects > 0 { 5 } else { 3 };
+        if self.plan.class.is_lossless() { 0 } else { leases * self.plan.ttl }
     }
 
     pub(super) fn enter(&mut self, stage: Stage) {
@@ -155,6 +157,13 @@ impl World {
             self.compare_books(server);
             self.compare_nodes(server);
         }
+        if self.failure.is_some() && self.log.is_on() {
+            let caches = self.nodes.iter().map(|node| format!("{:?}", node.cache));
+            let caches: Vec<_> = caches.collect();
+            for (number, cache) in caches.into_iter().enumerate() {
+                self.note(Machine::Node(number as u8), || cache);
+            }
+        }
         if !self.plan.class.is_lossless() {
             return;
         }
@@ -215,7 +224,7 @@ impl World {
 
     fn check_sessions(&mut self) {
         let machines = self.servers.iter().filter_map(|server| server.machine.as_ref());
-        let sessions: usize = machines.map(|machine| machine.sessions()).sum();
+        let sessions: usize = machines.map(|machine| machine.sessions() + machine.formers()).sum();
         let disks: usize = self.servers.iter().map(|server| server.disk.sessions.len()).sum();
         let stored = disks + self.cluster.as_ref().map_or(0, |cluster| cluster.sessions());
         let under_way = self.servers.iter().filter(|server| !server.is_stored()).count();

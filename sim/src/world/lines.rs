@@ -5,7 +5,7 @@ use lockspan_protocol::cache::Input;
 use lockspan_protocol::{AcquireRefusal, Mode, Owner};
 
 use super::World;
-use super::nodes::{needs_grant, server_id};
+use super::nodes::needs_grant;
 use crate::coverage::Hit;
 use crate::local::{Drain, Opened, Wanted};
 use crate::oracle::Kind;
@@ -21,8 +21,8 @@ impl World {
             line.wanted = None;
         }
         self.stays.over(number, record);
-        self.guards.rests_on(record, number, opened.server);
-        let excluded = self.guards.opened(self.now, record, number, opened.mode, opened.server);
+        self.guards.rests_on(record, number, opened.lease);
+        let excluded = self.guards.opened(self.now, record, number, opened.mode, opened.lease);
         self.check(excluded);
         self.admit(number, record);
     }
@@ -112,7 +112,7 @@ impl World {
             let now = node.clock.at(self.now);
             let Some(cache) = &node.cache else { return };
             let line = &mut node.lines[usize::from(record)];
-            let leased = |server| cache.lease_until(server_id(server)).is_some_and(|end| now < end);
+            let leased = |lease| cache.lease_end(lease).is_some_and(|end| now < end);
             let Some((waiter, opened)) = line.admit(now, leased) else { return };
             if !waiter.upgrade {
                 let turn = self.stays.turn(now, number, record, waiter.mode);
@@ -135,8 +135,8 @@ impl World {
             node.inbox.push_back(Input::Drained { record: name.clone() });
             self.stays.over(number, record);
             self.guards.closed(record, number);
-            if let Some(Opened { mode, server, .. }) = left {
-                let excluded = self.guards.opened(self.now, record, number, mode, server);
+            if let Some(Opened { mode, lease, .. }) = left {
+                let excluded = self.guards.opened(self.now, record, number, mode, lease);
                 self.check(excluded);
             }
             self.admit(number, record);

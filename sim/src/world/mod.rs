@@ -6,6 +6,7 @@
 //! - [`servers`]: drives a `LockServer`; [`stores`]: its disk, or its cluster store;
 //! - [`nodes`]: drives a `LockCache`; [`lines`]: and the fair locks of its threads; [`routes`]:
 //!   finds servers;
+//! - [`strangers`]: clients that are no nodes;
 //! - [`threads`]: what threads do with records;
 //! - [`faults`]: what goes wrong, and when;
 //! - [`finish`]: the faults stop; everybody must be served, and nothing may be left.
@@ -17,12 +18,15 @@ mod nodes;
 mod routes;
 mod servers;
 mod stores;
+mod strangers;
 mod threads;
 
 use std::time::Duration;
 
 use fastrand::Rng;
-use lockspan_protocol::{Bugs, GroupSet, Record, SessionId, StoreId, ToNode, ToServer, Token};
+use lockspan_protocol::{
+    Bugs, GroupSet, Record, SessionId, StoreId, Term, ToNode, ToServer, Token,
+};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Reply, Request};
@@ -44,6 +48,7 @@ use faults::Fault;
 use finish::Stage;
 use nodes::Node;
 use servers::Server;
+use strangers::Stranger;
 
 /// More steps than any world needs: it goes round in circles.
 const STEPS_MAX: u64 = 3_000_000;
@@ -84,6 +89,13 @@ enum Event {
         node: u8,
         life: u32,
         owners: Vec<(u8, GroupSet)>,
+    },
+    /// The store tells a node of a new term.
+    News {
+        node: u8,
+        life: u32,
+        server: u8,
+        term: Term,
     },
     /// The way from a node to a server is open.
     Connected {
@@ -139,6 +151,21 @@ enum Event {
         token: Token,
         base: u64,
     },
+    /// A stranger opens a session.
+    Admit {
+        server: u8,
+        session: SessionId,
+    },
+    ToStranger {
+        number: u8,
+        server: u8,
+        session: SessionId,
+        message: ToNode,
+    },
+    /// A stranger looks what it has to do.
+    Stranger {
+        number: u8,
+    },
     Fault(Fault),
     Start(Machine),
     Stage(Stage),
@@ -157,7 +184,8 @@ pub struct Outcome {
     pub coverage: Coverage,
     /// Guards that excluded each other where clocks don't keep the margin.
     pub overlaps: u64,
-    /// Transactions that were refused although they were in no circle. Only counted in calm worlds.
+    /// Transactions that were refused although they were in no cycle when they heard of it. Only
+    /// counted in calm worlds.
     pub false_deadlocks: u64,
 }
 
@@ -176,6 +204,7 @@ pub(crate) struct World {
     cluster: Option<Cluster>,
     store_timer: Option<u64>,
     nodes: Vec<Node>,
+    strangers: Vec<Stranger>,
     fence: Fence,
     guards: Guards,
     books: Books,
@@ -199,12 +228,24 @@ impl World {
             .collect();
         let cluster = (servers.len() > 1).then(|| {
             let lease = Duration::from_micros(plan.ttl);
-            Cluster::new(clock(&mut rng, plan, false), lease, servers.len())
+            let owners = servers.len() - plan.joins as usize;
+            let several = plan.heirs > 0;
+            let chance = stream::Cluster.rng(seed);
+            let clock = clock(&mut rng, plan, false);
+            Cluster::new(clock, lease, (servers.len(), owners), several, chance)
         });
         let nodes: Vec<_> = (0..plan.nodes)
             .map(|at| Node::new(plan, at as u8, clock(&mut rng, plan, true), &mut rng))
             .collect();
-        let clocks = nodes.iter().map(|node| node.clock).collect();
+        let strangers: Vec<(Clock, Stranger)> = (0..plan.strangers)
+            .map(|at| {
+                let clock = clock(&mut rng, plan, true);
+                (clock, Stranger::new(plan, at as u8, clock))
+            })
+            .collect();
+        let clocks = nodes.iter().map(|node| node.clock);
+        let clocks = clocks.chain(strangers.iter().map(|(clock, _)| *clock)).collect();
+        let strangers = strangers.into_iter().map(|(_, stranger)| stranger).collect();
         let margin_kept = plan.drift <= DRIFT_COVERED;
         let one_delay = plan.class.has_one_delay() && plan.servers == 1;
         let calm = plan.class == Class::Calm;
@@ -217,7 +258,7 @@ impl World {
             net: Net::new(plan),
             rng,
             fence: Fence::new(records.len()),
-            guards: Guards::new(margin_kept, clocks, servers.len(), records.len()),
+            guards: Guards::new(margin_kept, clocks, records.len()),
             books: Books::default(),
             forgets: Forgets::default(),
             stays: Stays::new(plan.stay()),
@@ -227,6 +268,7 @@ impl World {
             cluster,
             store_timer: None,
             nodes,
+            strangers,
             coverage: Coverage::default(),
             log: Log::new(log),
             failure: None,
@@ -243,12 +285,20 @@ impl World {
             1..=DRIFT_COVERED => self.coverage.hit(Hit::DriftWithin),
             _ => self.coverage.hit(Hit::DriftBeyond),
         }
+        let late = self.servers.len() - self.plan.joins as usize;
         for server in 0..self.servers.len() {
-            self.queue.push(0, Event::Start(Machine::Server(server as u8)));
+            let at = if server < late { 0 } else { self.plan.time / 3 };
+            if at > 0 {
+                self.coverage.hit(Hit::Joined);
+            }
+            self.queue.push(at, Event::Start(Machine::Server(server as u8)));
         }
         for node in 0..self.nodes.len() {
             let at = self.rng.u64(0..=2 * self.plan.delay_max);
             self.queue.push(at, Event::Start(Machine::Node(node as u8)));
+        }
+        for number in 0..self.strangers.len() as u8 {
+            self.queue.push(1, Event::Stranger { number });
         }
         self.plan_faults();
         self.plan_finish();
@@ -302,6 +352,9 @@ impl World {
             Event::Told { node, life, owners } if self.node_lives(node, life) => {
                 self.node_told(node, owners);
             }
+            Event::News { node, life, server, term } if self.node_lives(node, life) => {
+                self.node_hears_news(node, server, term);
+            }
             Event::Connected { node, life, server } if self.node_lives(node, life) => {
                 self.node_connected(node, server);
             }
@@ -325,6 +378,11 @@ impl World {
                 self.write_arrives(node, record, token, base);
                 self.queue.push(self.now, Event::Thread { node, life, thread, turn });
             }
+            Event::Admit { server, session } => self.server_admits(server, session),
+            Event::ToStranger { number, server, session, message } => {
+                self.stranger_hears(number, server, session, &message);
+            }
+            Event::Stranger { number } => self.stranger_looks(number),
             Event::Fault(fault) => self.fault(fault),
             Event::Start(Machine::Node(node)) => self.start_node(node),
             Event::Start(Machine::Server(server)) => self.start_server(server),
@@ -338,12 +396,14 @@ impl World {
     fn paused_until(&self, event: &Event) -> Option<u64> {
         let until = match *event {
             Event::ToServer { server, .. }
+            | Event::Admit { server, .. }
             | Event::FromStore { server, .. }
             | Event::ServerTimer { server, .. }
             | Event::Stored { server, .. }
             | Event::Renew { server, .. } => self.servers[usize::from(server)].paused_until,
             Event::ToNode { node, .. }
             | Event::Told { node, .. }
+            | Event::News { node, .. }
             | Event::Connected { node, .. }
             | Event::NodeTimer { node, .. }
             | Event::AskAgain { node, .. }

@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use fastrand::Rng;
-use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
+use lockspan_protocol::cache::{Config, Input, LeaseId, Output, PageLimits};
 use lockspan_protocol::{
-    GroupSet, Handoff, LockCache, Mode, Owner, Record, ServerId, SessionId, ToNode, ToServer,
+    GroupSet, Handoff, LockCache, Mode, Owner, Record, ServerId, SessionId, ToNode, ToServer, Token,
 };
 
 use super::threads::Thread;
@@ -206,14 +206,11 @@ impl World {
     }
 
     fn node_step(&mut self, number: u8, input: Input) {
-        let lapsed = if self.guards.any_lapsed(self.now, number) {
-            self.guards.lapsed(self.now, number)
-        } else {
-            Vec::new()
-        };
+        let lapsed = self.guards.lapsed(self.now, number);
         let node = &mut self.nodes[usize::from(number)];
         let now = node.clock.at(self.now);
         let Some(cache) = &mut node.cache else { return };
+        let late = late_grant(cache, &input);
         let asked = input.clone();
         let mut out = Vec::new();
         if let Err(why) = cache.handle(now, input, &mut out) {
@@ -227,6 +224,15 @@ impl World {
                 self.fail(Kind::Refusal, what);
                 return;
             }
+        }
+        let opens = |output: &Output| match output {
+            Output::Open { record, token, .. } => late == Some((record.clone(), *token)),
+            _ => false,
+        };
+        if out.iter().any(opens) {
+            let what = format!("node {number} opens {late:?}, and knows a later epoch");
+            self.fail(Kind::Epoch, what);
+            return;
         }
         self.check_reported(number, lapsed, &out);
         self.check_lost(number, &out);
@@ -242,7 +248,7 @@ impl World {
     }
 
     /// Guards past their lease must be reported lost before anything else happens to them.
-    fn check_reported(&mut self, number: u8, mut lapsed: Vec<(u8, u8)>, out: &[Output]) {
+    fn check_reported(&mut self, number: u8, mut lapsed: Vec<(u8, LeaseId)>, out: &[Output]) {
         if lapsed.is_empty() {
             return;
         }
@@ -257,19 +263,17 @@ impl World {
                 Output::Open { record, .. } | Output::Drain { record, .. } => {
                     lapsed.iter().any(|(other, _)| *other == words::number(record))
                 }
-                Output::Lease { server, .. } => {
-                    lapsed.iter().any(|(_, other)| u32::from(*other) == server.0)
-                }
+                Output::Lease { lease, .. } => lapsed.iter().any(|(_, other)| other == lease),
                 _ => false,
             };
             if early {
                 break;
             }
         }
-        if let Some((record, server)) = lapsed.first() {
+        if let Some((record, lease)) = lapsed.first() {
             let what = format!(
-                "record {record}: node {number} has a guard past its lease with server {server}, \
-                 and did {out:?}"
+                "record {record}: node {number} has a guard past its lease {lease:?}, and did \
+                 {out:?}"
             );
             self.fail(Kind::NotLost, what);
         }
@@ -278,15 +282,22 @@ impl World {
     /// Where no message is lost but to a server that is down, and no node crashes, nothing is lost
     /// before its lease is over: a restart costs nobody a grant.
     fn check_lost(&mut self, number: u8, out: &[Output]) {
-        if !matches!(self.plan.class, Class::Calm | Class::Jitter | Class::Restart) {
+        let planned_only = self.plan.is_planned_only();
+        if !matches!(self.plan.class, Class::Calm | Class::Jitter | Class::Restart) && !planned_only
+        {
             return;
         }
         for output in out {
             if let Output::Lost { record } = output {
                 let record = words::number(record);
                 let line = &self.nodes[usize::from(number)].lines[usize::from(record)];
-                let server = line.opened.map(|opened| opened.server);
-                if server.is_some_and(|server| self.guards.stands(self.now, number, server)) {
+                let lease = line.opened.map(|opened| opened.lease);
+                let stands = lease.is_some_and(|lease| self.guards.stands(self.now, number, lease));
+                if planned_only && lease.is_some() {
+                    let what = format!("record {record}: lost on node {number} by a planned move");
+                    self.fail(Kind::NotLost, what);
+                }
+                if stands {
                     let what =
                         format!("record {record}: lost on node {number}, whose lease stands");
                     self.fail(Kind::NotLost, what);
@@ -305,18 +316,21 @@ impl World {
                 self.node_sends(number, server.0 as u8, session, message);
                 None
             }
-            Output::Open { record, mode, token, server } => {
+            Output::Open { record, mode, token, lease } => {
                 let record = words::number(&record);
-                let opened = Opened { mode, token, server: server.0 as u8 };
+                let opened = Opened { mode, token, lease };
                 self.opened(number, record, opened);
                 Some(record)
             }
-            Output::Rests { record, server } => {
+            Output::Rests { record, lease } => {
+                if matches!(lease, LeaseId::Ending(_)) {
+                    self.coverage.hit(Hit::Capped);
+                }
                 let record = words::number(&record);
                 let node = &mut self.nodes[usize::from(number)];
                 let opened = &mut node.lines[usize::from(record)].opened;
-                opened.iter_mut().for_each(|opened| opened.server = server.0 as u8);
-                self.guards.rests_on(record, number, server.0 as u8);
+                opened.iter_mut().for_each(|opened| opened.lease = lease);
+                self.guards.rests_on(record, number, lease);
                 None
             }
             Output::Drain { record, to, stay } => {
@@ -339,8 +353,8 @@ impl World {
                 Some(record)
             }
             Output::HeldBy { .. } => None,
-            Output::Lease { server, until } => {
-                self.guards.lease(number, server.0 as u8, until);
+            Output::Lease { lease, until } => {
+                self.guards.lease(number, lease, until);
                 None
             }
             Output::Locate { groups } => {
@@ -403,6 +417,15 @@ impl World {
             self.fail(Kind::Refusal, format!("a tick does not move the deadline of node {number}"));
         }
     }
+}
+
+/// A grant of an earlier epoch than the node knows, that it does not have yet.
+fn late_grant(cache: &LockCache, input: &Input) -> Option<(Record, Token)> {
+    let Input::Message { message: ToNode::Granted { record, token, .. }, .. } = input else {
+        return None;
+    };
+    let is_late = token.epoch() < cache.known_epoch(record) && !cache.holds(record);
+    is_late.then(|| (record.clone(), *token))
 }
 
 /// Whether an input is about this record, and means nothing when that is not held.

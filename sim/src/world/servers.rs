@@ -11,14 +11,15 @@ use std::time::Duration;
 
 use lockspan_protocol::server::{Input, Output, reply_to};
 use lockspan_protocol::{
-    AcquireRefusal, Epoch, GroupSet, Limits, LockServer, Refusal, ReportRefusal, SessionId,
-    SessionRefusal, ToNode, ToServer,
+    AcquireRefusal, Epoch, GroupSet, Limits, LockServer, ReassertRefusal, Refusal, ReportRefusal,
+    SessionId, SessionRefusal, ToNode, ToServer,
 };
 
+use super::faults::Fault;
 use super::stores::Link;
 use super::{Event, World, node_of};
 use crate::clock::Clock;
-use crate::cluster::Handover;
+use crate::cluster::{Cluster, Handover};
 use crate::coverage::Hit;
 use crate::disk::{Disk, listed};
 use crate::log::Fate;
@@ -96,11 +97,8 @@ impl World {
         server.machine = (!cluster).then(|| new_machine(&self.plan, limits, key));
         let life = server.life;
         let (epoch, sessions) = (server.disk.epoch, &server.disk.sessions);
-        let handover = Handover {
-            groups: GroupSet::ALL,
-            above: epoch,
-            listed: listed(sessions, true).collect(),
-        };
+        let handover =
+            Handover { groups: GroupSet::ALL, above: epoch, listed: listed(sessions).collect() };
         self.note(Machine::Server(number), || format!("starts, life {life}"));
         if cluster {
             self.renew(number);
@@ -169,6 +167,11 @@ impl World {
         self.server_input(number, Input::Message { session, message });
     }
 
+    /// The client of this session has spoken to the server since its start.
+    pub(super) fn server_knows(&mut self, number: u8, session: SessionId) {
+        self.servers[usize::from(number)].heard.insert(session);
+    }
+
     /// One step of the machine, and everything that it wants done.
     pub(super) fn server_input(&mut self, number: u8, input: Input) {
         let server = &mut self.servers[usize::from(number)];
@@ -213,6 +216,9 @@ impl World {
     pub(super) fn compare_nodes(&mut self, number: u8) {
         let Some(machine) = &self.servers[usize::from(number)].machine else { return };
         let has = |session: SessionId, record: u8| {
+            if self.stranger_of(session).is_some() {
+                return true;
+            }
             let line = &self.nodes[usize::from(node_of(session))].lines[usize::from(record)];
             line.opened.is_some() || line.wanted.is_some()
         };
@@ -229,6 +235,9 @@ impl World {
         self.note(Machine::Server(number), || format!("refuses: {refusal}"));
         match refusal {
             Refusal::Session(SessionRefusal::Resting) => self.coverage.hit(Hit::Rested),
+            Refusal::Reassert(ReassertRefusal::TooEarly { .. }) => {
+                self.coverage.hit(Hit::StrangerTooEarly);
+            }
             Refusal::Acquire(AcquireRefusal::StaleSeq) => self.coverage.hit(Hit::StaleSeq),
             Refusal::Acquire(AcquireRefusal::UpgradeConflict) => {
                 self.coverage.hit(Hit::UpgradeRefused);
@@ -257,6 +266,10 @@ impl World {
                 self.forgets.ended(number, session);
                 self.note(Machine::Server(number), || format!("{session} has ended"));
             }
+            Output::Settled { former } => {
+                self.coverage.hit(Hit::Settled);
+                self.note(Machine::Server(number), || format!("{former} is settled"));
+            }
             Output::Behind { groups, above } => self.is_behind(number, groups, above),
             Output::Left { groups } => self.left(number, groups),
         }
@@ -266,13 +279,21 @@ impl World {
     /// that.
     fn is_behind(&mut self, number: u8, groups: GroupSet, above: Epoch) {
         self.coverage.hit(Hit::Behind);
+        let is_ahead = |cluster: &Cluster| cluster.is_ahead_of(number, groups, above);
+        if self.cluster.as_ref().is_some_and(|cluster| !is_ahead(cluster)) {
+            // It was replaced, and a node has heard of it first: it starts anew.
+            let machine = Machine::Server(number);
+            let until = self.now + 1;
+            self.queue.push(self.now, Event::Fault(Fault::Crash { machine, until }));
+            return;
+        }
         if self.plan.rollback == 0 {
             let what = format!("server {number} is behind {above}, and no storage went back");
             self.fail(Kind::Refusal, what);
             return;
         }
         let disk = &self.servers[usize::from(number)].disk;
-        let (above, listed) = (above.max(disk.epoch), listed(&disk.sessions, true).collect());
+        let (above, listed) = (above.max(disk.epoch), listed(&disk.sessions).collect());
         self.take(number, Handover { groups, above, listed });
     }
 
@@ -285,8 +306,20 @@ impl World {
         self.check(answered);
         let forgotten = self.forgets.answered(number, session, &message);
         self.check(forgotten);
+        if let Some(stranger) = self.stranger_of(session) {
+            let link = (Machine::Server(number), Machine::Stranger(stranger));
+            let words = message.clone();
+            let event = || {
+                let message = message.clone();
+                Event::ToStranger { number: stranger, server: number, session, message }
+            };
+            return self.send(link, || words::to_node(&words), event);
+        }
         let node = node_of(session);
-        if let ToNode::Recovered(term) = &message {
+        if let ToNode::Recovered { term, former } = &message {
+            if *former != session {
+                self.cut_at_answer(node, number);
+            }
             self.recovered(node, session, term.groups);
         }
         let link = (Machine::Server(number), Machine::Node(node));
@@ -303,6 +336,9 @@ impl World {
         });
         if listed.iter().any(|one| one.here && one.last) {
             self.coverage.hit(Hit::ListedLast);
+        }
+        if listed.iter().any(|one| !one.here) {
+            self.cut_at_take(number);
         }
         self.server_input(number, Input::Take { groups, above, listed });
     }

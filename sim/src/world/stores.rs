@@ -3,18 +3,20 @@
 //! In a cluster a server asks the store what it owns, and renews its lease; it writes one batch at
 //! a time, in order, again until it is answered. When the store says that its lease is gone, it
 //! starts anew, as after a crash. When the store wants to move groups to another server, the server
-//! leaves them, and says so when it is durable that it extends nobody who has something there.
+//! leaves them, and says so when that is as durable as it has to be.
 
 use std::collections::VecDeque;
 
 use lockspan_protocol::server::{Input, Store};
-use lockspan_protocol::{GroupSet, StoreId, Tick};
+use lockspan_protocol::{GroupSet, LockServer, StoreId, Term, Tick, cache};
 
+use super::nodes::server_id;
 use super::servers::new_machine;
 use super::{Event, World};
-use crate::cluster::{Handover, Reply, Request};
+use crate::cluster::{Gave, Handover, Reply, Request};
 use crate::coverage::Hit;
 use crate::log::Fate;
+use crate::plan::{Class, Plan};
 use crate::words::{self, Machine};
 
 /// What a server knows about its cluster store.
@@ -99,7 +101,20 @@ impl World {
 
     pub(super) fn store_hears(&mut self, number: u8, life: u32, request: Request) {
         let Some(cluster) = &mut self.cluster else { return };
+        let (terms, mut news) = (new_terms(&request), Vec::new());
         let Some(reply) = cluster.handle(self.now, number, life, request) else { return };
+        if self.plan.news > 0 && matches!(reply, Reply::Written { .. }) {
+            for term in terms {
+                // Only where it was written: of the others it is not the owner any more.
+                let groups = cluster.groups_of(number).and(term.groups);
+                if !groups.is_empty() {
+                    news.push(Term { groups, ..term });
+                }
+            }
+        }
+        for term in news {
+            self.tell_news(number, term);
+        }
         self.store_replies(number, life, reply);
         self.wind_store();
     }
@@ -123,11 +138,28 @@ impl World {
 
     pub(super) fn store_expires(&mut self) {
         let Some(cluster) = &mut self.cluster else { return };
-        for heir in cluster.expire(self.now) {
+        for gave in cluster.expire(self.now) {
             self.coverage.hit(Hit::FailOver);
-            self.note(Machine::Store, || format!("hands groups over to server {heir}"));
+            self.gave(gave);
         }
         self.wind_store();
+    }
+
+    fn gave(&mut self, gave: Gave) {
+        if gave.heirs > 1 {
+            self.coverage.hit(Hit::SeveralHeirs);
+        }
+        self.note(Machine::Store, || format!("hands groups over to {} servers", gave.heirs));
+    }
+
+    /// Somebody suspects a server, which may well live: its groups go to others at once.
+    pub(super) fn suspect(&mut self, server: u8) {
+        let Some(cluster) = &mut self.cluster else { return };
+        if let Some(gave) = cluster.suspect(server) {
+            self.coverage.hit(Hit::Suspected);
+            self.note(Machine::Store, || format!("suspects server {server}"));
+            self.gave(gave);
+        }
     }
 
     /// The store answers a server.
@@ -195,6 +227,10 @@ impl World {
         let link = &mut self.servers[usize::from(number)].link;
         if wish > link.leaving {
             link.leaving = wish;
+            let machine = self.servers[usize::from(number)].machine.as_ref();
+            if machine.is_some_and(LockServer::is_recovering) {
+                self.coverage.hit(Hit::MovedInGrace);
+            }
             self.coverage.hit(Hit::Moved);
             self.note(Machine::Server(number), || format!("leaves {}", words::groups(groups)));
             self.forgets.left(number, groups);
@@ -205,6 +241,9 @@ impl World {
     /// Groups are left: says so. There is one wish at a time.
     pub(super) fn left(&mut self, number: u8, groups: GroupSet) {
         self.note(Machine::Server(number), || format!("has left {}", words::groups(groups)));
+        if self.plan.strangers > 0 {
+            self.crash_after_forgetting(number);
+        }
         let server = &mut self.servers[usize::from(number)];
         let link = &mut server.link;
         link.left = link.leaving;
@@ -214,9 +253,20 @@ impl World {
     }
 
     /// The store begins to move some groups from one living server to another.
+    ///
+    /// Where nothing but this may happen, one move follows the other: who moves groups on while
+    /// nodes are still re-asserting what is in them has to know that leases may end over it.
     pub(super) fn move_groups(&mut self, from: u8) {
-        if let Some(cluster) = &mut self.cluster {
-            cluster.plan_move(from);
+        let is_busy = |machine: &LockServer| machine.is_recovering();
+        let mut machines = self.servers.iter().filter_map(|server| server.machine.as_ref());
+        let is_careful = self.plan.is_planned_only();
+        let busy = is_careful && machines.any(is_busy);
+        let Some(cluster) = self.cluster.as_mut().filter(|_| !busy) else { return };
+        if is_careful && cluster.is_moving() {
+            return;
+        }
+        if cluster.plan_move(from) == Some(true) {
+            self.coverage.hit(Hit::Drained);
         }
     }
 
@@ -232,17 +282,72 @@ impl World {
         }
     }
 
+    /// Every node may hear of a term.
+    fn tell_news(&mut self, server: u8, term: Term) {
+        for node in 0..self.nodes.len() as u8 {
+            let life = self.nodes[usize::from(node)].life;
+            let link = (Machine::Store, Machine::Node(node));
+            let event = || Event::News { node, life, server, term };
+            let words = || format!("server {server} serves {}", words::groups(term.groups));
+            self.send(link, words, event);
+        }
+    }
+
+    pub(super) fn node_hears_news(&mut self, node: u8, server: u8, term: Term) {
+        let server = server_id(server);
+        let terms: Vec<_> = shards_of(&self.plan, term).collect();
+        for term in terms {
+            self.node_input(node, cache::Input::Serves { server, term });
+        }
+    }
+
+    /// What a server has forgotten or left matters most if it is restarted, and has to rely on its
+    /// store.
+    fn crash_after_forgetting(&mut self, number: u8) {
+        let is_class = matches!(self.plan.class, Class::Moving | Class::Strangers);
+        if !is_class || self.plan.server_crash == 0 || self.rng.u32(..6) > 0 {
+            return;
+        }
+        let at = self.now + self.rng.u64(1..50_000);
+        let until = at + 1 + self.rng.u64(0..20_000);
+        self.plan_crash(at, until, Machine::Server(number));
+    }
+
     fn written(&mut self, number: u8, upto: u64) {
         loop {
             let link = &mut self.servers[usize::from(number)].link;
             if link.first > upto {
                 break;
             }
-            let Some((store, _)) = link.writes.pop_front() else { break };
+            let Some((store, what)) = link.writes.pop_front() else { break };
             link.first += 1;
+            let forgets = matches!(what, Store::Forget { .. } | Store::Settle { .. });
+            if forgets {
+                self.crash_after_forgetting(number);
+            }
             self.forgets.stored(number, store);
             self.server_input(number, Input::Stored { store });
         }
         self.write_to_store(number);
     }
+}
+
+/// The terms that a server writes, as a whole.
+fn new_terms(request: &Request) -> Vec<Term> {
+    let Request::Write { writes, .. } = request else { return Vec::new() };
+    let epochs = writes.iter().filter_map(|(_, what)| match what {
+        Store::Epoch(term) => Some(*term),
+        _ => None,
+    });
+    epochs.collect()
+}
+
+/// As the tables of a server have it.
+fn shards_of(plan: &Plan, term: Term) -> impl Iterator<Item = Term> {
+    let shards = plan.shards as usize;
+    let part = move |shard: usize| -> GroupSet {
+        term.groups.iter().filter(|group| usize::from(group.0) % shards == shard).collect()
+    };
+    let parts = (0..shards).map(part).filter(|groups| !groups.is_empty());
+    parts.map(move |groups| Term { groups, ..term })
 }

@@ -7,7 +7,8 @@
 
 use fastrand::Rng;
 use lockspan_protocol::cache::Input;
-use lockspan_protocol::{Mode, Owner, ServerId, Token};
+use lockspan_protocol::cache::LeaseId;
+use lockspan_protocol::{Mode, Owner, Token};
 
 use super::finish::Stage;
 use super::{Event, World};
@@ -265,7 +266,7 @@ impl World {
             mode,
             grant: opened.mode,
             token,
-            server: opened.server,
+            lease: opened.lease,
         };
         let begun = self.guards.begin(self.now, record, guard);
         self.check(begun);
@@ -298,18 +299,16 @@ impl World {
         let held = &machine.threads[usize::from(number)].held;
         let usable = |one: &Held| {
             let opened = machine.lines[usize::from(one.record)].opened;
-            let server = opened.map(|opened| ServerId(u32::from(opened.server)));
-            let until = server.and_then(|server| cache.lease_until(server));
+            let until = opened.and_then(|opened| cache.lease_end(opened.lease));
             !one.lost && until.is_some_and(|until| now < until)
         };
         let good = held.iter().all(usable);
-        if good && self.guards.any_lapsed(self.now, node) {
+        if good {
             let mut lapsed = self.guards.lapsed(self.now, node).into_iter();
-            let ours = |(record, _): &(u8, u8)| held.iter().any(|held| held.record == *record);
-            if let Some((record, server)) = lapsed.find(ours) {
+            let ours = |(record, _): &(u8, LeaseId)| held.iter().any(|held| held.record == *record);
+            if let Some((record, lease)) = lapsed.find(ours) {
                 let what = format!(
-                    "record {record}: a guard on node {node} counts as good past the lease with \
-                     server {server}"
+                    "record {record}: a guard on node {node} is good past its lease {lease:?}"
                 );
                 self.fail(Kind::NotLost, what);
                 return;

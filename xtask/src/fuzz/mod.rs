@@ -13,10 +13,10 @@ use crate::args::Args;
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
-/// Seconds for each target of `--coverage`, unless told.
+/// Seconds for each target of `--coverage`, by default.
 const SECONDS: u64 = 60;
 
-/// Streams of bytes from seeds, unless told.
+/// Streams of bytes from seeds, by default.
 const SEEDS: u64 = 20_000;
 
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {

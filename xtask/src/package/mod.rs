@@ -5,6 +5,7 @@
 //! | `crates` | a `.crate` of each crate that may be published, compiled from itself  |
 //! | `deb`    | `lockspan_VERSION_ARCH.deb`                                           |
 //! | `static` | `lockspan-VERSION-ARCH-linux.tar.gz`, whose binary needs no library   |
+//! | `python` | a wheel with the library and the binary, and a source distribution    |
 //!
 //! `deb` and `static` leave a bill of materials beside their package, `….cdx.json`: `sbom.rs`.
 //! `ship.rs` builds the binary, `tree.rs` says which file goes where, `check.rs` tries what came
@@ -15,6 +16,7 @@ mod crates;
 mod debian;
 mod licences;
 mod portable;
+mod python;
 mod sbom;
 mod ship;
 mod tree;
@@ -31,8 +33,9 @@ use crate::command::Cmd;
 use crate::workspace::Workspace;
 
 pub(crate) use check::Tried;
+pub(crate) use python::{rehearse as rehearse_python, tool as python_tool};
 
-const PARTS: [&str; 3] = ["crates", "deb", "static"];
+const PARTS: [&str; 4] = ["crates", "deb", "static", "python"];
 
 pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
     let named = args.rest()?;
@@ -55,6 +58,9 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
     if wanted("static") {
         let (archive, target) = portable::make(workspace, &out)?;
         made.extend(with_sbom(workspace, Some(&target), archive)?);
+    }
+    if wanted("python") {
+        made.extend(python::make(workspace, &out)?);
     }
     println!();
     for file in made {

@@ -9,11 +9,9 @@ use super::{check, date_of_change, fresh, ship, tree, version};
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
-/// Makes `lockspan-VERSION-ARCH-linux.tar.gz` in `out`, and tries what is in it. Also returns the
-/// target that its binary is for.
-pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<(PathBuf, String)> {
-    let arch = std::env::consts::ARCH;
-    let target = format!("{arch}-unknown-linux-musl");
+/// Builds the program, for the target that is returned too.
+pub(super) fn program(workspace: &Workspace) -> Result<(PathBuf, String)> {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
     let add = format!("rustup target add {target}");
     Cmd::new(&add).run().with_context(|| format!("the target {target} is missing: `{add}`"))?;
     let compiler = Cmd::new("musl-gcc --version").works();
@@ -21,9 +19,15 @@ pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<(PathBuf, String
     let binary = ship::build(workspace, Some(&target))?;
     let linked = Cmd::new("readelf --dynamic").arg(&binary).read()?;
     ensure!(!linked.contains("(NEEDED)"), "{} needs libraries:\n{linked}", binary.display());
+    Ok((binary, target))
+}
 
+/// Makes `lockspan-VERSION-ARCH-linux.tar.gz` in `out`, and tries what is in it. Also returns the
+/// target that its binary is for.
+pub(super) fn make(workspace: &Workspace, out: &Path) -> Result<(PathBuf, String)> {
+    let (binary, target) = program(workspace)?;
     let version = version(&binary)?;
-    let name = format!("lockspan-{version}-{arch}-linux");
+    let name = format!("lockspan-{version}-{}-linux", std::env::consts::ARCH);
     let root = fresh(&out.join(&name))?;
     tree::fill(workspace, &root, &tree::LOCAL, &binary)?;
     for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {

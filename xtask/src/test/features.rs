@@ -2,63 +2,69 @@
 //! along no more than it needs.
 
 use std::collections::BTreeSet;
+use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::command::Cmd;
-use crate::table;
 
-/// A set of features, the most crates that it may compile, and whether a C compiler may be needed.
+/// The page whose table says what each set of features takes along.
+const PAGE: &str = "docs/dependencies.md";
+
+/// A set of features, and the dependency line in its row of the page's table.
 struct Choice {
     features: &'static str,
-    crates: usize,
-    may_compile_c: bool,
+    line: &'static str,
 }
 
-/// A dependency that grows beyond its row here is looked at before the number is raised.
 const CHOICES: [Choice; 6] = [
-    Choice { features: "", crates: 6, may_compile_c: false },
-    Choice { features: "client", crates: 45, may_compile_c: false },
-    Choice { features: "client,metrics", crates: 48, may_compile_c: false },
-    Choice { features: "client,tls", crates: 60, may_compile_c: true },
-    Choice { features: "client,redis", crates: 98, may_compile_c: false },
-    Choice { features: "client,metrics,redis,tls", crates: 115, may_compile_c: true },
+    Choice { features: "", line: "`lockspan`, `default-features = false`" },
+    Choice { features: "client", line: "… with `features = [\"client\"]`" },
+    Choice { features: "client,metrics", line: "… with `features = [\"client\", \"metrics\"]`" },
+    Choice { features: "client,tls", line: "… with `features = [\"client\", \"tls\"]`" },
+    Choice { features: "client,redis", line: "… with `features = [\"client\", \"redis\"]`" },
+    Choice { features: "client,metrics,redis,tls", line: "`lockspan` with its default features" },
 ];
 
 /// Crates that call a C compiler when they are built, or whose build needs one.
 const C_CRATES: [&str; 4] = ["aws-lc-sys", "cc", "cmake", "ring"];
 
-/// Checks them all, prints a row for each, and returns what was done.
+/// Checks them all against the page, and returns what was done.
 pub(super) fn check() -> Result<String> {
-    let mut rows = Vec::new();
+    let page = fs::read_to_string(PAGE).context(PAGE)?;
     for choice in &CHOICES {
         Cmd::new("cargo clippy --quiet -p lockspan --no-default-features --features")
             .arg(choice.features)
             .args(["--", "-D", "warnings"])
             .run()?;
         let crates = crates(choice.features)?;
-        let compile_c: Vec<_> =
-            C_CRATES.into_iter().filter(|name| crates.iter().any(|it| it == name)).collect();
-        let name = if choice.features.is_empty() { "none" } else { choice.features };
-        ensure!(
-            choice.may_compile_c || compile_c.is_empty(),
-            "the features `{name}` of lockspan need a C compiler, for {}",
-            compile_c.join(" and ")
-        );
-        ensure!(
-            crates.len() <= choice.crates,
-            "the features `{name}` of lockspan compile {} crates; {} are expected at most",
-            crates.len(),
-            choice.crates
-        );
-        let needs_c = if compile_c.is_empty() { "no" } else { "yes" };
-        rows.push(vec![name.to_owned(), crates.len().to_string(), needs_c.to_owned()]);
+        let needs_c = C_CRATES.into_iter().any(|name| crates.iter().any(|it| it == name));
+        compare(&page, choice.line, crates.len(), needs_c)?;
     }
-    table::print(&["features of lockspan", "crates", "needs a C compiler"], &rows);
     Cmd::new("cargo test --quiet -p lockspan --test missing_features --no-default-features")
         .args(["--features", "client"])
         .run()?;
-    Ok(format!("{} sets of features of lockspan", CHOICES.len()))
+    Ok(format!("{} sets of features of lockspan, as {PAGE} says", CHOICES.len()))
+}
+
+/// Fails if the page's row says another number of crates, or is wrong about the C compiler. A
+/// dependency that makes the number grow is looked at before the page is changed.
+fn compare(page: &str, line: &str, crates: usize, needs_c: bool) -> Result<()> {
+    let start = format!("| {line} | ");
+    let row = page.lines().find_map(|row| row.strip_prefix(&start));
+    let row = row.with_context(|| format!("{PAGE} has no row for {line}"))?;
+    let (said, c) = row.split_once(" | ").with_context(|| format!("{PAGE}: {row}"))?;
+    ensure!(
+        said == crates.to_string(),
+        "{line}: {crates} crates, and {PAGE} says {said}. If it has to grow, correct the page"
+    );
+    let said_c = if c.starts_with("no") { "no" } else { "a" };
+    ensure!(
+        c.starts_with("yes") == needs_c,
+        "{line}: needs {} C compiler, and {PAGE} says that it needs {said_c}",
+        if needs_c { "a" } else { "no" }
+    );
+    Ok(())
 }
 
 /// The names of the crates that are compiled with these features, lockspan's own among them.
@@ -89,5 +95,28 @@ mod tests {
     fn a_crate_is_counted_once_for_each_version() {
         let tree = "a v0.1.0 (/somewhere)\nb v1.0.0\n\nb v2.0.0\nb v1.0.0 (*)\n";
         assert_eq!(names(tree), ["a", "b", "b"]);
+    }
+    #[test]
+    fn the_page_has_to_be_right_about_crates_and_the_c_compiler() {
+        let page = "| `a` | 5 | no |\n| `b` | 9 | yes, for ring |\n";
+        assert!(compare(page, "`a`", 5, false).is_ok());
+        assert!(compare(page, "`b`", 9, true).is_ok());
+        for (line, crates, needs_c) in [
+            ("`a`", 6, false),
+            ("`a`", 4, false),
+            ("`a`", 5, true),
+            ("`b`", 9, false),
+            ("`c`", 1, false),
+        ] {
+            assert!(compare(page, line, crates, needs_c).is_err(), "{line} {crates} {needs_c}");
+        }
+    }
+
+    #[test]
+    fn the_page_has_a_row_for_each_set() {
+        let page = include_str!("../../../docs/dependencies.md");
+        for Choice { line, .. } in CHOICES {
+            assert!(page.contains(&format!("\n| {line} | ")), "{line}");
+        }
     }
 }

@@ -18,9 +18,11 @@ const LIST: &str = "deny.toml";
 pub(super) fn check(workspace: &Workspace) -> Result<Vec<Finding>> {
     let list = fs::read_to_string(workspace.root.join(LIST)).context(LIST)?;
     let allowed = allowed(&list)?;
-    let json = Cmd::new("cargo metadata --locked --format-version 1 --manifest-path")
-        .arg(workspace.root.join("Cargo.toml"))
-        .read_quietly()?;
+    // With all features, as cargo-deny looks: an optional dependency has a licence too.
+    let json =
+        Cmd::new("cargo metadata --locked --all-features --format-version 1 --manifest-path")
+            .arg(workspace.root.join("Cargo.toml"))
+            .read_quietly()?;
     let metadata: Value = serde_json::from_str(&json).context("`cargo metadata`")?;
     let packages = metadata["packages"].as_array().context("`cargo metadata` has no packages")?;
     let others = packages.iter().filter(|package| package["source"].is_string());

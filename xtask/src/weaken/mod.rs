@@ -181,7 +181,7 @@ impl Bench {
         let packages = [self.package.as_str()];
         let target = self.target.clone();
         let dir = &self.scratch.dir;
-        Suite { dir, target, kind: &LOOM, packages: &packages }.build()
+        Suite { dir, target, kind: &LOOM, packages: &packages, incremental: true }.build()
     }
 
     fn logs(&self) -> std::path::PathBuf {

@@ -12,7 +12,7 @@
 //! | to the gate       | by        | meaning                                                      |
 //! |-------------------|-----------|--------------------------------------------------------------|
 //! | `input`, a file   | us        | the stdin that the command is to have                        |
-//! | `go UNTIL TOKEN`  | guardian  | begin, if `CLOCK_BOOTTIME` is below UNTIL (microseconds)     |
+//! | `go UNTIL TOKENS` | guardian  | begin, if `CLOCK_BOOTTIME` is below UNTIL (microseconds)     |
 //!
 //! | from the gate     | meaning                                                                  |
 //! |-------------------|--------------------------------------------------------------------------|
@@ -37,12 +37,30 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
 
 use super::guardian::{Lines, now, ourselves};
+use super::nested::escaped;
+use super::records::Records;
 
 /// The first argument of a gate.
 pub(crate) const GATE: &str = "__gate";
 
-/// The variable with the fencing token.
+/// The variable with the fencing token, if it is one.
 const TOKEN: &str = "LOCKSPAN_TOKEN";
+
+/// The variable with all tokens and their records. For the gate it has the names alone, each in a
+/// line: it is started before the tokens are known.
+pub(crate) const TOKENS: &str = "LOCKSPAN_TOKENS";
+
+/// The names of records for the gate.
+pub(crate) fn names(records: &Records) -> String {
+    let names: Vec<_> = records.iter().map(|(record, _)| escaped(record.as_bytes())).collect();
+    names.join("\n")
+}
+
+/// The lines `TOKEN RECORD` for the command.
+fn token_lines(names: &str, tokens: &[i64]) -> String {
+    let lines = names.lines().zip(tokens).map(|(name, token)| format!("{token} {name}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
 
 /// How far a gate has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +159,7 @@ fn pass() -> io::Result<()> {
     let (mut input, mut go) = (None, None);
     while go.is_none() {
         let mut from = Receiver { control: &control, input: &mut input };
-        let len = lines.read(&mut from, |line| go = go.or_else(|| Go::read(line)))?;
+        let len = lines.read(&mut from, |line| go = go.take().or_else(|| Go::read(line)))?;
         if len == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -153,7 +171,11 @@ fn pass() -> io::Result<()> {
     let mut control = UnixStream::from(control);
     let mut words = std::env::args_os().skip(2);
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).env(TOKEN, go.token.to_string());
+    let names = std::env::var(TOKENS).unwrap_or_default();
+    command.args(words).env(TOKENS, token_lines(&names, &go.tokens)).env_remove(TOKEN);
+    if let [token] = go.tokens[..] {
+        command.env(TOKEN, token.to_string());
+    }
     // The last look. Whoever stops us after it gets us killed by the guardian, at the lease's end.
     if now() >= go.until {
         return control.write_all(b"late\n");
@@ -164,16 +186,18 @@ fn pass() -> io::Result<()> {
     control.write_all(format!("failed {number}\n").as_bytes())
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Go {
     until: Duration,
-    token: i64,
+    /// In the order of the records.
+    tokens: Vec<i64>,
 }
 
 impl Go {
     fn read(line: &str) -> Option<Self> {
-        let (until, token) = line.strip_prefix("go ")?.split_once(' ')?;
-        Some(Self { until: Duration::from_micros(until.parse().ok()?), token: token.parse().ok()? })
+        let (until, tokens) = line.strip_prefix("go ")?.split_once(' ')?;
+        let tokens = tokens.split(' ').map(|token| token.parse().ok()).collect::<Option<_>>()?;
+        Some(Self { until: Duration::from_micros(until.parse().ok()?), tokens })
     }
 }
 
@@ -208,10 +232,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_command_gets_a_line_for_each_record() {
+        assert_eq!(token_lines("a:1\nb:%202", &[7, -8]), "7 a:1\n-8 b:%202");
+    }
+
+    #[test]
     fn only_a_whole_word_lets_a_command_begin() {
-        let go = Go { until: Duration::from_micros(5), token: 7 };
-        assert_eq!(Go::read("go 5 7"), Some(go));
-        for line in ["go", "go 5", "go x 7", "go 5 x", "input", "bye"] {
+        let until = Duration::from_micros(5);
+        assert_eq!(Go::read("go 5 7"), Some(Go { until, tokens: vec![7] }));
+        assert_eq!(Go::read("go 5 7 8"), Some(Go { until, tokens: vec![7, 8] }));
+        for line in ["go", "go 5", "go x 7", "go 5 x", "go 5 7 x", "input", "bye"] {
             assert_eq!(Go::read(line), None, "{line}");
         }
     }

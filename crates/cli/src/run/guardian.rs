@@ -103,8 +103,8 @@ impl Guardian {
     }
 
     /// The command may begin, if the guardian finds that the lease stands.
-    pub(crate) fn go(&mut self, token: i64) {
-        self.say(&format!("go {token}\n"));
+    pub(crate) fn go(&mut self, tokens: &str) {
+        self.say(&format!("go {tokens}\n"));
     }
 
     /// Whether it has ended, which it does not do before we do.
@@ -154,7 +154,8 @@ pub(super) fn now() -> Duration {
 struct Watch {
     group: Option<Pid>,
     until: Option<Duration>,
-    go: Option<i64>,
+    /// The tokens that the command is given.
+    go: Option<String>,
     url: Option<String>,
     will: Option<Vec<u8>>,
     bye: bool,
@@ -173,7 +174,7 @@ impl Watch {
             }
             Some(("service", url)) => self.url = Some(url.to_owned()),
             Some(("will", hex)) => self.will = from_hex(hex),
-            Some(("go", token)) => self.go = token.parse().ok(),
+            Some(("go", tokens)) => self.go = Some(tokens.to_owned()),
             _ => self.bye |= line == "bye",
         }
     }
@@ -190,9 +191,9 @@ impl Watch {
         if now() >= until {
             self.kill();
             (self.until, self.go) = (None, None);
-        } else if let Some(token) = self.go.take() {
+        } else if let Some(tokens) = self.go.take() {
             // A gate that is gone has no use for it.
-            let _ = writeln!(gate, "go {} {token}", until.as_micros()).and_then(|()| gate.flush());
+            let _ = writeln!(gate, "go {} {tokens}", until.as_micros()).and_then(|()| gate.flush());
         }
     }
 
@@ -329,7 +330,7 @@ mod tests {
         assert_eq!(watch.group, Pid::from_raw(77));
         assert_eq!(watch.until, Some(Duration::from_millis(5)));
         assert_eq!(watch.url.as_deref(), Some("local:"));
-        assert_eq!((watch.will.as_deref(), watch.go), (Some(&[10, 255][..]), Some(9)));
+        assert_eq!((watch.will.as_deref(), watch.go.as_deref()), (Some(&[10, 255][..]), Some("9")));
         assert!(!watch.bye);
         watch.hear("bye");
         assert!(watch.bye);
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn a_command_begins_only_under_a_lease() {
         let said = |until: Option<Duration>| {
-            let mut watch = Watch { until, go: Some(7), ..Watch::default() };
+            let mut watch = Watch { until, go: Some("7".to_owned()), ..Watch::default() };
             let mut gate = Vec::new();
             watch.look(&mut gate);
             String::from_utf8(gate).unwrap()

@@ -1,17 +1,19 @@
-//! The lock of one run: the only file here that knows the client.
+//! The locks of one run: the only file here that knows the client.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io::{IsTerminal as _, stderr};
 use std::path::Path;
+use std::pin::Pin;
 use std::time::Duration;
 
-use lockspan_client::{
-    Annotation, Holder, Locks, OwnedReadGuard, OwnedWriteGuard, held_by, label, shown_url,
-};
-
+use lockspan_client::{AllGuard, Annotation, Holder, Locks, held_by, label, shown_url};
+use lockspan_protocol::Record as Name;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::guardian::now;
+use super::records::Records;
 use super::signals::Signals;
 use crate::args::RunArgs;
 use crate::exit::{self, Failure};
@@ -21,17 +23,11 @@ use crate::recovery::{self, Recovery};
 use crate::service;
 use crate::values::Span;
 
-/// A lock that is held.
+/// The locks that are held.
 #[derive(Debug)]
 pub(crate) struct Held {
     locks: Locks,
-    guard: Guard,
-}
-
-#[derive(Debug)]
-enum Guard {
-    Read(OwnedReadGuard),
-    Write(OwnedWriteGuard),
+    guard: AllGuard,
 }
 
 /// The least that the client takes. A server has a least of its own, which its refusal tells.
@@ -63,7 +59,10 @@ pub(crate) fn check(args: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Connects, until a signal to end comes.
-pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Locks, Failure> {
+pub(crate) async fn connect(
+    (args, records): (&RunArgs, &Records),
+    signals: &mut Signals,
+) -> Result<Locks, Failure> {
     let url = &args.service.url;
     // Nothing is taken a second time. What is not cached is free for others as soon as it is let
     // go, before the end of the session is durable.
@@ -74,7 +73,7 @@ pub(crate) async fn connect(args: &RunArgs, signals: &mut Signals) -> Result<Loc
     }
     tokio::select! {
         locks = options.connect(url) => locks.map_err(|why| explain::no_connection(url, &why)),
-        signal = signals.next_end() => Err(ended(args, signal)),
+        signal = signals.next_end() => Err(ended((args, records), signal)),
     }
 }
 
@@ -86,16 +85,34 @@ fn label_of(args: &RunArgs) -> Option<String> {
     label::named(&name.to_string_lossy()).map(|label| label.to_string())
 }
 
-/// Asks for the lock, until a signal to end comes.
+/// The record that is waited for now.
+#[derive(Debug)]
+pub(crate) struct Waited {
+    locks: Locks,
+    record: RefCell<Name>,
+}
+
+impl Waited {
+    pub(crate) fn new(locks: &Locks, records: &Records) -> Self {
+        Self { locks: locks.clone(), record: RefCell::new(records.first().clone()) }
+    }
+
+    pub(crate) fn record(&self) -> Name {
+        self.record.borrow().clone()
+    }
+}
+
+/// Asks for the locks, until a signal to end comes.
 pub(crate) async fn acquire(
     locks: Locks,
-    args: &RunArgs,
+    (args, records): (&RunArgs, &Records),
+    now: &Waited,
     signals: &mut Signals,
 ) -> Result<Held, Failure> {
     let guard = tokio::select! {
         biased;
-        guard = ask(&locks, args) => guard,
-        signal = signals.next_end() => Err(ended(args, signal)),
+        guard = ask(&locks, (args, records), now) => guard,
+        signal = signals.next_end() => Err(ended((args, records), signal)),
         never = recovery::say_why_it_lasts(&args.service.url) => match never {},
     };
     match guard {
@@ -108,36 +125,45 @@ pub(crate) async fn acquire(
     }
 }
 
-fn ended(args: &RunArgs, signal: Signal) -> Failure {
+fn ended((args, records): (&RunArgs, &Records), signal: Signal) -> Failure {
     let at = shown_url(&args.service.url);
-    let text = format!("ended by a signal before {} was granted at {at}", args.record);
+    let was = if records.only().is_some() { "was" } else { "were" };
+    let text = format!("ended by a signal before {} {was} granted at {at}", records.shown());
     Failure::new(exit::of_signal(signal.as_raw()), text)
 }
 
-async fn ask(locks: &Locks, args: &RunArgs) -> Result<Guard, Failure> {
-    let mut record = locks.named(&args.record);
+async fn ask(
+    locks: &Locks,
+    (args, records): (&RunArgs, &Records),
+    now: &Waited,
+) -> Result<AllGuard, Failure> {
+    let all = records.iter().map(|(record, mode)| (locks.named(record), *mode));
+    let mut all = locks.all(all);
     if let Some(note) = &args.note {
-        let refused = |why| Failure::new(exit::USAGE, format!("--note: {why}"));
-        record = record.with_note(note).map_err(refused)?;
+        all = all.note(note);
     }
-    let guard = match args.read {
-        true => record.read_owned().await.map(Guard::Read),
-        false => record.write_owned().await.map(Guard::Write),
-    };
-    guard.map_err(|why| {
+    let mut asking = all.lock();
+    let guard = poll_fn(|context| {
+        let polled = Pin::new(&mut asking).poll(context);
+        if let Some(record) = asking.waits_for() {
+            *now.record.borrow_mut() = record.name().clone();
+        }
+        polled
+    });
+    guard.await.map_err(|why| {
         let at = service::name(&args.service.url);
-        explain::not_granted(&args.record, &at, args.lease, &why)
+        explain::not_granted(&now.record(), &at, args.lease, &why)
     })
 }
 
 /// Ends when the record has not been granted for as long as it may take, counted from now. Tells
 /// who holds it, which is asked shortly before the end.
-pub(crate) async fn patience(locks: &Locks, args: &RunArgs) -> Option<String> {
+pub(crate) async fn patience(now: &Waited, args: &RunArgs) -> Option<String> {
     let Some(wait) = args.wait else { return std::future::pending().await };
     let wait = if wait.is_zero() { ONCE } else { wait };
     let over = Instant::now() + wait;
     sleep(wait.saturating_sub(ANSWER)).await;
-    let said = who_holds(locks, args, ANSWER.min(wait)).await;
+    let said = who_holds(now, ANSWER.min(wait)).await;
     sleep_until(over).await;
     said
 }
@@ -152,8 +178,8 @@ const ANSWER: Duration = Duration::from_millis(80);
 const NOTICE: Duration = Duration::from_secs(1);
 
 /// `held by billing@host9[412] for 3m12s (nightly import); 2 before you`, as far as it is known.
-async fn who_holds(locks: &Locks, args: &RunArgs, time: Duration) -> Option<String> {
-    let (holders, ahead) = locks.named(&args.record).who_holds(time).await?;
+async fn who_holds(now: &Waited, time: Duration) -> Option<String> {
+    let (holders, ahead) = now.locks.named(&now.record()).who_holds(time).await?;
     said(&holders, ahead)
 }
 
@@ -170,20 +196,20 @@ fn said(holders: &[Holder], ahead: u32) -> Option<String> {
 }
 
 /// Tells once whom the run waits for, at a terminal or if it was asked to.
-pub(crate) async fn notice(locks: &Locks, args: &RunArgs, remark: &str) {
+pub(crate) async fn notice(now: &Waited, args: &RunArgs, remark: &str) {
     sleep(NOTICE).await;
     if args.quiet || !(args.verbose || stderr().is_terminal()) {
         return;
     }
     let at = service::name(&args.service.url);
-    let why = who_holds(locks, args, ANSWER).await.map(|why| format!(", {why}"));
-    exit::say(format!("waiting for {} at {at}{}{remark}", args.record, why.unwrap_or_default()));
+    let why = who_holds(now, ANSWER).await.map(|why| format!(", {why}"));
+    let record = now.record();
+    exit::say(format!("waiting for {record} at {at}{}{remark}", why.unwrap_or_default()));
 }
 
 /// What is said when that was too long; `why` is who holds it.
-pub(crate) async fn not_granted(args: &RunArgs, why: Option<String>) -> Failure {
+pub(crate) async fn not_granted(record: &Name, args: &RunArgs, why: Option<String>) -> Failure {
     let at = service::name(&args.service.url);
-    let record = &args.record;
     let mut text = match (args.wait, why) {
         (Some(Duration::ZERO) | None, None) => format!("{record} is locked at {at}"),
         (Some(Duration::ZERO) | None, Some(why)) => format!("{record} is {why}, at {at}"),
@@ -199,13 +225,10 @@ pub(crate) async fn not_granted(args: &RunArgs, why: Option<String>) -> Failure 
 }
 
 impl Held {
-    /// The fencing token.
-    pub(crate) fn token(&self) -> i64 {
-        match &self.guard {
-            Guard::Read(guard) => guard.token(),
-            Guard::Write(guard) => guard.token(),
-        }
-        .number()
+    /// The fencing tokens in the order of the records, with a space between two.
+    pub(crate) fn tokens(&self) -> String {
+        let tokens = self.guard.iter().map(|guard| guard.token().number().to_string());
+        tokens.collect::<Vec<_>>().join(" ")
     }
 
     /// Until when the lock is surely ours, by `CLOCK_BOOTTIME`, and how long that is.
@@ -215,10 +238,7 @@ impl Held {
     pub(crate) fn until(&self) -> (Duration, Duration) {
         let now = now();
         crate::hook::stop_at("before-until");
-        let left = match &self.guard {
-            Guard::Read(guard) => guard.valid_for(),
-            Guard::Write(guard) => guard.valid_for(),
-        };
+        let left = self.guard.valid_for();
         (now + left, left)
     }
 
@@ -229,10 +249,7 @@ impl Held {
 
     /// Whether the lock is still ours.
     pub(crate) fn is_valid(&self) -> bool {
-        match &self.guard {
-            Guard::Read(guard) => guard.is_valid(),
-            Guard::Write(guard) => guard.is_valid(),
-        }
+        self.guard.is_valid()
     }
 
     /// Whether an operator has ended the session.
@@ -242,13 +259,10 @@ impl Held {
 
     /// Ends when the lock is not ours any more.
     pub(crate) async fn lost(&self) {
-        match &self.guard {
-            Guard::Read(guard) => guard.lost().await,
-            Guard::Write(guard) => guard.lost().await,
-        }
+        self.guard.lost().await;
     }
 
-    /// Gives it back. If the service can't be reached, it is free when the lease is over.
+    /// Gives them back. If the service can't be reached, they are free when the lease is over.
     pub(crate) async fn release(self) {
         drop(self.guard);
         let _ = self.locks.close().await;

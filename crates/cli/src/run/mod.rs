@@ -8,19 +8,21 @@
 //! anybody else can have the lock, as long as we or the guardian run, see `guardian.rs` and
 //! `supervise.rs`; our session is ended early only when nothing of its group is left.
 //!
-//! `lock.rs` has the lock, `nested.rs` what an outer run of the same record means, `terminal.rs`
-//! the terminal's foreground, `group.rs` whether a group is gone.
+//! `records.rs` says which records are locked, `lock.rs` has the locks, `nested.rs` what an outer
+//! run of the same record means, `terminal.rs` the terminal's foreground, `group.rs` whether a
+//! group is gone.
 
 mod gate;
 mod group;
 mod guardian;
 mod lock;
 mod nested;
+mod records;
 mod signals;
 mod supervise;
 mod terminal;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::{Pin, pin};
@@ -42,23 +44,28 @@ pub(crate) use guardian::{GUARD, main as guard};
 use gate::Gate;
 use guardian::Guardian;
 use lock::Held;
+use records::Records;
 use signals::Signals;
 use supervise::{Outcome, Watch};
 use terminal::Terminal;
 
+/// The variable with the record, if it is one.
+const RECORD: &str = "LOCKSPAN_RECORD";
+
 /// Runs the command.
-pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: RunArgs, words: &[OsString]) -> Result<ExitCode, Failure> {
+    let records = Records::take(&mut args, words)?;
     lock::check(&args)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(system)?;
     let code = runtime.block_on(async {
         let mut signals = Signals::new().map_err(system)?;
-        let locks = lock::connect(&args, &mut signals).await?;
-        let marks = nested::Marks::check(&args)?;
+        let locks = lock::connect((&args, &records), &mut signals).await?;
+        let marks = nested::Marks::check(&args, &records)?;
         if args.verbose {
             exit::say(format!("the service is {}", service::name(&args.service.url)));
         }
-        let (held, mut helpers) = ask(&args, locks, &mut signals, &marks).await?;
+        let (held, mut helpers) = ask((&args, &records), locks, &mut signals, &marks).await?;
         let outcome = under_lock(&args, &held, &mut helpers, &mut signals).await;
         let guardian = helpers.guardian.dismiss();
         held.release().await;
@@ -72,13 +79,14 @@ pub(crate) fn main(args: RunArgs) -> Result<ExitCode, Failure> {
 
 /// Asks for the lock, and starts the other two processes meanwhile.
 async fn ask(
-    args: &RunArgs,
+    (args, records): (&RunArgs, &Records),
     locks: Locks,
     signals: &mut Signals,
     marks: &nested::Marks,
 ) -> Result<(Held, Helpers), Failure> {
     let since = Instant::now();
-    let mut asking = pin!(lock::acquire(locks.clone(), args, signals));
+    let now = lock::Waited::new(&locks, records);
+    let mut asking = pin!(lock::acquire(locks.clone(), (args, records), &now, signals));
     // The lock is asked for first: the service opens the session while we are busy with the other
     // processes. A thread of its own for that was not faster.
     let first = tokio::select! {
@@ -86,7 +94,7 @@ async fn ask(
         held = &mut asking => Some(held?),
         () = std::future::ready(()) => None,
     };
-    let mut helpers = match Helpers::start(args, marks) {
+    let mut helpers = match Helpers::start((args, records), marks) {
         Ok(helpers) => helpers,
         Err(bad) => {
             let _ = locks.close().await;
@@ -97,8 +105,8 @@ async fn ask(
         return Ok((held, helpers));
     }
     // From here on: what the other processes took is not taken from the time to wait.
-    let mut patience = pin!(lock::patience(&locks, args));
-    let mut notice = pin!(lock::notice(&locks, args, marks.remark()));
+    let mut patience = pin!(lock::patience(&now, args));
+    let mut notice = pin!(lock::notice(&now, args, marks.remark()));
     let mut has_told = false;
     let held = loop {
         // It changes if the lease ends while we wait.
@@ -106,7 +114,9 @@ async fn ask(
         tokio::select! {
             biased;
             held = &mut asking => break held,
-            why = &mut patience => break last_look(asking.as_mut(), &locks, args, why).await,
+            why = &mut patience => {
+                break last_look(asking.as_mut(), (&locks, &now), args, why).await;
+            }
             () = &mut notice, if !has_told => has_told = true,
             () = sleep(Duration::from_secs(1)) => {}
         }
@@ -114,7 +124,9 @@ async fn ask(
     match held {
         Ok(held) => {
             if args.verbose {
-                exit::say(format!("{} was granted after {}", args.record, Span(since.elapsed())));
+                let (names, waited) = (records.shown(), Span(since.elapsed()));
+                let was = if records.only().is_some() { "was" } else { "were" };
+                exit::say(format!("{names} {was} granted after {waited}"));
             }
             Ok((held, helpers))
         }
@@ -129,7 +141,7 @@ async fn ask(
 /// connection is read once more.
 async fn last_look(
     mut asking: Pin<&mut impl Future<Output = Result<Held, Failure>>>,
-    locks: &Locks,
+    (locks, now): (&Locks, &lock::Waited),
     args: &RunArgs,
     why: Option<String>,
 ) -> Result<Held, Failure> {
@@ -142,7 +154,7 @@ async fn last_look(
         () = std::future::ready(()) => {
             // Whether the service heard it or not, there is nothing more to do.
             let _ = locks.clone().close().await;
-            Err(lock::not_granted(args, why).await)
+            Err(lock::not_granted(&now.record(), args, why).await)
         }
     }
 }
@@ -158,13 +170,18 @@ struct Helpers {
 }
 
 impl Helpers {
-    fn start(args: &RunArgs, marks: &nested::Marks) -> io::Result<Self> {
+    fn start((args, records): (&RunArgs, &Records), marks: &nested::Marks) -> io::Result<Self> {
         let gate = Gate::start(&args.command, |command| {
             let url = login::without_password(&args.service.url);
             command
                 .env(login::URL, url.as_ref().unwrap_or(&args.service.url))
-                .env("LOCKSPAN_RECORD", OsStr::from_bytes(args.record.as_bytes()))
+                // An outer run may have set it.
+                .env_remove(RECORD)
+                .env(gate::TOKENS, gate::names(records))
                 .env_remove(login::PASSWORD);
+            if let Some(record) = records.only() {
+                command.env(RECORD, OsStr::from_bytes(record.as_bytes()));
+            }
             marks.put(command);
         })?;
         match Guardian::start(&gate, &args.service.url) {
@@ -193,7 +210,7 @@ async fn under_lock(
     guardian.will(held.last_will());
     guardian.renewed(held.until().0);
     hook::stop_at("before-go");
-    guardian.go(held.token());
+    guardian.go(&held.tokens());
     hook::stop_at("after-go");
     let (group, since) = (gate.group(), Instant::now());
     let terminal = Terminal::open();
@@ -227,8 +244,7 @@ fn not_started(args: &RunArgs, bad: &io::Error) -> Failure {
     // Several records and options behind the command are easily tried, so say what is meant.
     let hint = match code == exit::NOT_FOUND && Record::parse(name.as_bytes()).is_ok() {
         true => format!(
-            ". lockspan run locks one record; to lock two, nest it: lockspan run {} -- lockspan \
-             run {} -- COMMAND",
+            ". To lock several records, put -- before the command: lockspan run {} {} -- COMMAND",
             args.record,
             name.display()
         ),

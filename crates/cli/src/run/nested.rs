@@ -10,8 +10,10 @@ use std::fs;
 use std::process::Command;
 
 use lockspan_client::service_address;
+use lockspan_protocol::{Mode, Record};
 
 use super::guardian::now;
+use super::records::Records;
 use crate::args::RunArgs;
 use crate::exit::{Failure, NESTED};
 
@@ -32,27 +34,27 @@ pub(crate) struct Marks {
 
 impl Marks {
     /// Refuses a lock that an outer run holds, unless both are for reading.
-    pub(crate) fn check(args: &RunArgs) -> Result<Self, Failure> {
+    pub(crate) fn check(args: &RunArgs, records: &Records) -> Result<Self, Failure> {
         let service = escaped(address(&args.service.url).as_bytes());
-        let record = escaped(args.record.as_bytes());
         let mut held = std::env::var(HELD).unwrap_or_default();
-        let same = |outer: &Outer<'_>| outer.service == service && outer.record == record;
-        let outer = held.lines().filter_map(Outer::read).filter(same);
-        let outer: Vec<_> = outer.filter(|outer| is_ancestor(outer.mark)).collect();
-        if let Some(outer) = outer.iter().find(|outer| !(outer.reads && args.read)) {
-            let (process, how) = (outer.mark.0, if outer.reads { "reading" } else { "writing" });
-            let text = format!(
-                "deadlock: this command already runs under a lock on {} for {how}, taken by \
-                 lockspan run (process {process}), and would wait for itself. Remove the inner \
-                 lockspan run, or lock another record",
-                args.record
-            );
-            return Err(Failure::new(NESTED, text));
-        }
-        let reads_again = !outer.is_empty();
+        let outer = held.lines().filter_map(Outer::read);
+        let outer: Vec<_> = outer.filter(|outer| outer.service == service).collect();
+        let mut reads_again = false;
         let mark = format!("{}-{}", std::process::id(), now().as_nanos());
-        let mode = if args.read { "R" } else { "W" };
-        let _ = writeln!(held, "{mark} {mode} {service} {record}");
+        let mut ours = String::new();
+        for (record, mode) in records.iter() {
+            let name = escaped(record.as_bytes());
+            let same = outer.iter().filter(|outer| outer.record == name);
+            for outer in same.filter(|outer| is_ancestor(outer.mark)) {
+                if !outer.reads || *mode != Mode::Read {
+                    return Err(waits_for_itself(record, outer));
+                }
+                reads_again = true;
+            }
+            let letter = if *mode == Mode::Read { "R" } else { "W" };
+            let _ = writeln!(ours, "{mark} {letter} {service} {name}");
+        }
+        held.push_str(&ours);
         Ok(Self { mark, held, reads_again })
     }
 
@@ -70,6 +72,16 @@ impl Marks {
             ""
         }
     }
+}
+
+fn waits_for_itself(record: &Record, outer: &Outer<'_>) -> Failure {
+    let (process, how) = (outer.mark.0, if outer.reads { "reading" } else { "writing" });
+    let text = format!(
+        "deadlock: this command already runs under a lock on {record} for {how}, taken by \
+         lockspan run (process {process}), and would wait for itself. Remove the inner lockspan \
+         run, or lock another record"
+    );
+    Failure::new(NESTED, text)
 }
 
 /// A run that we may be in.
@@ -123,7 +135,7 @@ fn address(url: &str) -> String {
 }
 
 /// Without spaces, ends of lines and what is not ASCII.
-fn escaped(bytes: &[u8]) -> String {
+pub(super) fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for &byte in bytes {
         if byte.is_ascii_graphic() && byte != b'%' {

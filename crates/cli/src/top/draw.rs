@@ -291,8 +291,8 @@ impl Screen {
     }
 
     /// All lines of who waits for whom.
-    pub(super) fn waits(&self) -> Vec<String> {
-        let mut lines = tree::lines(&self.wanted());
+    pub(super) fn waits(&self, room: usize) -> Vec<String> {
+        let mut lines = tree::lines(&self.wanted(), Some(room));
         if lines.is_empty() {
             let none = match self.seen.waits.records.is_empty() {
                 true => "No session waits.",
@@ -314,7 +314,7 @@ impl Screen {
         };
         let title = format!(" Who waits for whom: {} records{filter} ", self.wanted().len());
         let room = usize::from(area.width).saturating_sub(2);
-        let rows = self.waits().into_iter().map(|line| Row::new([without_end(&line, room)]));
+        let rows = self.waits(room).into_iter().map(|line| Row::new([without_end(&line, room)]));
         let table = Table::new(rows, [Constraint::Fill(1)]).block(Block::bordered().title(title));
         let table = table.row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
         frame.render_stateful_widget(table, area, &mut self.place);

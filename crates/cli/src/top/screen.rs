@@ -224,7 +224,7 @@ impl Screen {
         match self.tab {
             Tab::Records => self.records().len(),
             Tab::Sessions => self.sessions().len(),
-            Tab::Waits => self.waits().len(),
+            Tab::Waits => self.waits(usize::MAX).len(),
         }
     }
 

@@ -347,20 +347,44 @@ fn who_waits_for_whom_is_a_tree() {
     ] {
         assert!(whole.contains(line), "{line}: {whole}");
     }
+    // Where there is no room for ids, there is for labels.
+    let whole = shown(&mut screen, 45, 24).join("\n");
+    assert!(whole.contains("billing@host9[412] "), "{whole}");
+    assert!(!whole.contains("(4711)"), "{whole}");
     // Two that wait for each other: each is told of once.
     let record = |name: &str, holder: &str, waiter: &str| Locked {
         holders: vec![claim(holder, "W", None)],
         waiters: vec![claim(waiter, "W", None)],
         ..locked(name, "alone-wanted", 0)
     };
-    let lines = tree::lines(&[record("a:1", "1", "2"), record("b:1", "2", "1")]);
+    let lines = tree::lines(&[record("a:1", "1", "2"), record("b:1", "2", "1")], None);
     assert_eq!(
         lines,
         ["1", "└─ a:1: 2 waits 1, W, 4.2s", "   └─ b:1: 1 waits 1, W, 4.2s  (see above)",]
     );
+    // Readers hold it; a reader that came after a waiting writer waits for the writer.
+    let shared = Locked {
+        holders: vec![claim("1", "R", None)],
+        waiters: ["W", "R", "R", "W"]
+            .iter()
+            .zip(2..)
+            .map(|(mode, at)| claim(&format!("{at}"), mode, None))
+            .collect(),
+        ..locked("c:1", "shared-wanted", 0)
+    };
+    assert_eq!(
+        tree::lines(&[shared], None),
+        [
+            "1",
+            "├─ c:1: 2 waits 1, W, 4.2s",
+            "├─ c:1: 3 waits 2 behind 1, R, 4.2s",
+            "├─ c:1: 4 waits 3 behind 1, R, 4.2s",
+            "└─ c:1: 5 waits 4 behind 2-3, W, 4.2s",
+        ]
+    );
     let long: Vec<_> =
         (0..50).map(|at| record("a:1", &at.to_string(), &(at + 1).to_string())).collect();
-    let lines = tree::lines(&long);
+    let lines = tree::lines(&long, None);
     assert!(lines[0] == "0" && lines.iter().any(|it| it.ends_with("...")), "{lines:#?}");
     assert!(lines.len() < 100, "{lines:#?}");
 }

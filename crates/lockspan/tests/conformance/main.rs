@@ -7,6 +7,7 @@
 #[expect(dead_code, reason = "the tests of Redis alone need more of it")]
 mod redis_server;
 mod service;
+mod sets;
 mod suite;
 mod timeouts;
 mod upgrades;
@@ -15,6 +16,7 @@ use service::Service;
 
 /// All of them.
 mod behaviour {
+    pub(crate) use crate::sets::*;
     pub(crate) use crate::suite::*;
     pub(crate) use crate::timeouts::*;
     pub(crate) use crate::upgrades::*;
@@ -68,8 +70,8 @@ suite! {
     an_upgrade_that_is_dropped_lets_go,
     without_caching_a_release_goes_back_at_once,
     idle_records_go_back_and_so_do_those_beyond_the_number,
-    owners_that_wait_in_a_circle_are_told_so,
-    owners_of_one_node_that_wait_in_a_circle_are_told_so,
+    owners_in_a_deadlock_are_told_so,
+    owners_of_one_node_in_a_deadlock_are_told_so,
     closing_loses_guards_and_ends_waits,
     bad_names_are_refused,
     tokens_of_writers_rise_and_readers_have_the_last,
@@ -85,4 +87,14 @@ suite! {
     a_thread_waits_until_its_guard_is_lost,
     a_timeout_names_who_holds_the_record,
     bad_labels_and_notes_are_refused,
+    several_are_held_together_and_released_together,
+    the_order_is_by_datatype_and_then_by_id,
+    of_a_record_given_twice_the_stronger_mode_counts,
+    a_set_that_waits_holds_what_comes_before_and_nothing_after,
+    the_time_is_for_all_and_nothing_is_held_after_it,
+    a_set_that_is_dropped_leaves_nothing,
+    sets_in_any_order_never_wait_for_each_other_in_a_cycle,
+    owners_that_hold_more_than_a_set_are_told_of_a_deadlock,
+    a_set_that_can_not_be_is_refused,
+    a_set_is_lost_when_one_of_it_is,
 }

@@ -10,9 +10,7 @@ pub(crate) struct Service {
     /// What is not used stays on the node until somebody wants it.
     pub(crate) caches: bool,
     /// Owners that wait for each other over several nodes are told so.
-    pub(crate) finds_circles: bool,
-    /// Whoever gives up is told who holds the record.
-    pub(crate) names_holders: bool,
+    pub(crate) finds_deadlocks: bool,
     _running: Running,
 }
 
@@ -56,14 +54,14 @@ impl Service {
     }
 
     fn ours(url: String, running: Running) -> Self {
-        Self { url, caches: true, finds_circles: true, names_holders: true, _running: running }
+        Self { url, caches: true, finds_deadlocks: true, _running: running }
     }
 
     /// A Redis on a free port.
     pub(crate) async fn redis() -> Self {
         let redis = Redis::start(&[]).await;
         let (url, _running) = (redis.url(), Running::Redis(redis));
-        Self { url, caches: false, finds_circles: false, names_holders: false, _running }
+        Self { url, caches: false, finds_deadlocks: false, _running }
     }
 
     /// The same, and nodes keep what they have until another wants it.

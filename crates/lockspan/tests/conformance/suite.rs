@@ -264,14 +264,14 @@ pub(crate) async fn idle_records_go_back_and_so_do_those_beyond_the_number(servi
     .await;
 }
 
-pub(crate) async fn owners_that_wait_in_a_circle_are_told_so(service: &Service) {
+pub(crate) async fn owners_in_a_deadlock_are_told_so(service: &Service) {
     let (one, other) = nodes(service).await;
     let (one, other) = (one.as_owner(Owner(1)), other.as_owner(Owner(2)));
     let x = soon(one.record("x", "1").unwrap().write_owned()).await.unwrap();
     let y = soon(other.record("y", "1").unwrap().write_owned()).await.unwrap();
     let mut first = tokio::spawn(one.record("y", "1").unwrap().write_owned());
     let mut second = tokio::spawn(other.record("x", "1").unwrap().write_owned());
-    if !service.finds_circles {
+    if !service.finds_deadlocks {
         // Then such a wait ends by its time alone.
         let waits = timeout(Duration::from_millis(200), &mut first).await;
         assert!(waits.is_err() && !second.is_finished(), "they wait for each other");
@@ -298,7 +298,7 @@ pub(crate) async fn owners_that_wait_in_a_circle_are_told_so(service: &Service) 
     drop(soon(waiting).await.unwrap().unwrap());
 }
 
-pub(crate) async fn owners_of_one_node_that_wait_in_a_circle_are_told_so(service: &Service) {
+pub(crate) async fn owners_of_one_node_in_a_deadlock_are_told_so(service: &Service) {
     let (one, _) = nodes(service).await;
     let (a, b) = (one.as_owner(Owner(1)), one.as_owner(Owner(2)));
     let x = soon(a.record("x", "1").unwrap().write_owned()).await.unwrap();

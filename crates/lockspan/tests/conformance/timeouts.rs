@@ -38,20 +38,18 @@ pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
     }
     let why = timed_out(there.write_timeout(WHILE).await);
     assert_eq!((&why.record, why.waited, why.connected), (here.name(), WHILE, true));
-    if service.names_holders {
-        let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
-        assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
-        assert_eq!(holder.note.as_ref().map(|note| note.as_str()), Some("nightly import"));
-        assert!(why.place.is_some_and(|before| before >= 1), "{:?}", why.place);
-        let text = LockError::Timeout(Box::new(why)).to_string();
-        assert!(text.contains("held by billing@host9[412] for "), "{text}");
-        assert!(text.contains("(nightly import); "), "{text}");
-    }
+    let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
+    assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
+    assert_eq!(holder.note.as_ref().map(|note| note.as_str()), Some("nightly import"));
+    assert!(why.place.is_some_and(|before| before >= 1), "{:?}", why.place);
+    let text = LockError::Timeout(Box::new(why)).to_string();
+    assert!(text.contains("held by billing@host9[412] for "), "{text}");
+    assert!(text.contains("(nightly import); "), "{text}");
     // A thread is told the same.
     let blocked = there.clone();
     let late = tokio::task::spawn_blocking(move || blocked.blocking_read_timeout(WHILE).map(drop));
     let why = timed_out(late.await.unwrap());
-    assert_eq!(why.holders.len(), usize::from(service.names_holders));
+    assert_eq!(why.holders.len(), 1);
     drop(held);
     let third = async { drop(before.await.unwrap().unwrap()) };
     let waits = async { drop(waits.await.unwrap()) };

@@ -182,8 +182,16 @@ impl LockCache {
         if (is_upgrade || is_placed) && self.is_recovering(record) {
             return None;
         }
-        let server =
-            if is_upgrade { entry.held?.rest.server } else { self.routes.server(group)? };
+        let server = if is_upgrade {
+            let server = entry.held?.rest.server;
+            // The next owner has to hear of the read first.
+            if self.routes.is_replaced(server, group) {
+                return None;
+            }
+            server
+        } else {
+            self.routes.server(group)?
+        };
         self.links.open(server).map(|_| server)
     }
 
@@ -205,7 +213,8 @@ impl LockCache {
         new
     }
 
-    /// Tells `server` that a number is over; later, if the record is being re-asserted.
+    /// Tells `server` that a number is over; later, if the record is being re-asserted. Rule Z: if
+    /// another server owns the group now, that one is told.
     pub(super) fn end(
         &mut self,
         server: ServerId,
@@ -218,8 +227,21 @@ impl LockCache {
             if last.seq <= over.seq {
                 *last = over;
             }
-        } else {
+        } else if let Some(server) = self.present(server, record) {
             self.links.send(server, over.message(record.clone()), out);
+        }
+    }
+
+    /// Whom to tell about a record that was in the hands of `server`: that one, unless a later
+    /// owner of its group is known. That one knows of the record only if there is a session with
+    /// it.
+    fn present(&self, server: ServerId, record: &Record) -> Option<ServerId> {
+        let owner = self.routes.owner(record.group()).filter(|&owner| owner != server);
+        match owner {
+            Some(owner) if !self.config.bugs.has(Bug::AnswersReplaced) => {
+                self.links.open(owner).map(|_| owner)
+            }
+            _ => Some(server),
         }
     }
 
@@ -228,7 +250,9 @@ impl LockCache {
         for (record, over) in std::mem::take(&mut self.deferred) {
             if self.is_recovering(&record) {
                 self.deferred.insert(record, over);
-            } else if let Some(server) = self.routes.server(record.group()) {
+            } else if let Some(server) = self.routes.server(record.group())
+                && let Some(server) = self.present(server, &record)
+            {
                 // What is true now: a read that goes on must not be given away with what was before
                 // it.
                 let over = match self.held(&record) {
@@ -268,8 +292,10 @@ impl LockCache {
 
     /// Tells the driver what its threads may hold.
     pub(super) fn say_opened(&self, record: &Record, out: &mut Vec<Output>) {
-        if let Some(Held { mode, token, rest, .. }) = self.held(record) {
-            out.push(Output::Open { record: record.clone(), mode, token, server: rest.server });
+        if let Some(held) = self.held(record) {
+            let Held { mode, token, .. } = held;
+            let lease = Self::lease_of(held);
+            out.push(Output::Open { record: record.clone(), mode, token, lease });
         }
     }
 }

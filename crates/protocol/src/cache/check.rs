@@ -1,7 +1,7 @@
 //! The invariants of the [module](super), as a test.
 
 use super::LockCache;
-use super::entry::Entry;
+use super::entry::{Entry, Held};
 use crate::mode::Mode;
 use crate::record::Record;
 
@@ -38,14 +38,19 @@ impl LockCache {
         }
         assert!(!upgrade || held.is_some(), "I5: an upgrade of {record}, which is not held");
         if let Some(held) = held {
-            assert!(self.links.open(held.rest.server).is_some(), "I6: {record} has no lease");
+            assert!(self.end_of(*held).is_some(), "I6: {record} has no lease");
             assert!(held.granted <= held.seq && held.seq <= self.seq, "I7: {record}'s numbers");
         }
         if want.is_some() && asked.is_none() && !entry.must_drain() {
             let group = record.group();
             let server = self.routes.server(group);
             let has_way = server.is_some_and(|server| self.links.open(server).is_some());
-            let waits = if upgrade { self.is_recovering(record) } else { !has_way };
+            let is_replaced = |held: Held| self.routes.is_replaced(held.rest.server, group);
+            let waits = if upgrade {
+                self.is_recovering(record) || held.is_some_and(is_replaced)
+            } else {
+                !has_way
+            };
             assert!(waits, "I8: {record} is wanted, and nothing is done about it");
             let is_sought = self.routes.missing().contains(group)
                 || server.is_some_and(|server| self.links.get(server).is_some());

@@ -1,6 +1,7 @@
 //! One record on a node: what is held, wanted, asked for and drained.
 
-use crate::ids::{Owner, Seq, ServerId};
+use super::caps::CapId;
+use crate::ids::{Owner, Seq, ServerId, SessionId};
 use crate::messages::LocalWait;
 use crate::mode::Mode;
 use crate::stay::Stay;
@@ -26,6 +27,8 @@ pub(super) struct Held {
     pub(super) granted: Seq,
     pub(super) token: Token,
     pub(super) rest: Rest,
+    /// It does not live on the lease as that is extended, but ends with this.
+    pub(super) cap: Option<CapId>,
     /// When the last wish for it was said that was heard of.
     pub(super) wished_at: Option<Ticket>,
 }
@@ -42,6 +45,8 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rest {
     pub(super) server: ServerId,
+    /// In which session with it; that may be over, if what rests there has a cap.
+    pub(super) session: SessionId,
     /// In which term of the record's group. In a later one, it has to be re-asserted.
     pub(super) epoch: Epoch,
 }
@@ -113,10 +118,10 @@ impl Entry {
         self.drain.is_some() && !upgrade
     }
 
-    /// Whether something of the record is in the hands of `server`.
-    pub(super) fn rests_on(&self, server: ServerId) -> bool {
+    /// Whether something of the record is in the hands of `server`, in this session.
+    pub(super) fn rests_on(&self, server: ServerId, session: SessionId) -> bool {
         self.asked.is_some_and(|ask| ask.server == server)
-            || self.rests().any(|rest| rest.server == server)
+            || self.rests().any(|rest| rest.session == session)
     }
 
     /// Whether something of the record is in the hands of another than `server`.

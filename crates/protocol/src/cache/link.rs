@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::{Config, LockCache, Output};
+use super::caps::Unnamed;
+use super::entry::Held;
+use super::{Config, LeaseId, LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{ServerId, SessionId};
 use crate::limits::margin;
@@ -20,6 +22,22 @@ use crate::time::Tick;
 /// answer to one that was forgotten would extend nothing.
 const UNANSWERED_MAX: usize = 4;
 
+/// So many sessions that are over are remembered.
+const PAST_MAX: usize = 8;
+
+/// A session that is over, or was given up. A server that takes groups of its server lists it, and
+/// waits for it unless the node says that it has nothing there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Past {
+    pub(super) server: ServerId,
+    pub(super) session: SessionId,
+    /// The end of its lease. What rested on it in groups that another server owns may still live on
+    /// that.
+    pub(super) until: Tick,
+    /// When no server can be waiting for it any more, or hardly.
+    forget_at: Tick,
+}
+
 /// A session with one server.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
@@ -28,6 +46,8 @@ pub(super) struct Link {
     pub(super) is_open: bool,
     /// The end of the lease. Before the session is open: of the one that it would bring.
     pub(super) until: Tick,
+    /// Where it ends earlier.
+    pub(super) unnamed: Unnamed,
     /// When the open or a keep-alive is to be sent next.
     pub(super) due: Tick,
     /// The last keep-alive.
@@ -64,6 +84,13 @@ impl Links {
     /// When something is to be sent, or a lease ends.
     pub(super) fn next_deadline(&self) -> Option<Tick> {
         self.0.values().map(|link| link.due.min(link.until)).min()
+    }
+
+    /// All that rests on the session with `server` in these groups has its whole lease.
+    pub(super) fn is_whole(&mut self, server: ServerId, groups: GroupSet) {
+        if let Some(link) = self.0.get_mut(&server) {
+            link.unnamed.clear(groups);
+        }
     }
 
     fn which(&self, is_so: impl Fn(&Link) -> bool) -> Vec<ServerId> {
@@ -141,6 +168,7 @@ impl LockCache {
             session,
             is_open: false,
             until: lease_end(&self.config, now, now),
+            unnamed: Unnamed::default(),
             due,
             number: 0,
             unanswered: [(0, now)].into(),
@@ -216,7 +244,7 @@ impl LockCache {
         if is_first {
             link.is_open = true;
             link.answered(0, now, &self.config);
-            out.push(Output::Lease { server, until: link.until });
+            out.push(Output::Lease { lease: LeaseId::Server(server), until: link.until });
         }
         for &term in terms {
             self.opened_term(now, server, term, is_first, out);
@@ -224,19 +252,45 @@ impl LockCache {
         self.advance_all(now, out);
     }
 
-    /// The keep-alive with this number was answered.
+    /// The keep-alive with this number was answered: the lease is extended for what rests on it in
+    /// these groups, and in no others. In groups of which a later owner is known it is not.
     pub(super) fn alive(
         &mut self,
         now: Tick,
         server: ServerId,
         number: u64,
+        named: GroupSet,
         out: &mut Vec<Output>,
     ) {
         let Some(link) = self.links.0.get_mut(&server) else { return };
-        let before = link.until;
+        let (session, before) = (link.session, link.until);
         link.answered(number, now, &self.config);
-        if link.until > before {
-            out.push(Output::Lease { server, until: link.until });
+        let until = link.until;
+        if until <= before {
+            return;
+        }
+        out.push(Output::Lease { lease: LeaseId::Server(server), until });
+        let extended = self.routes.not_replaced(server, named);
+        link.unnamed.extended(extended, before);
+        if extended != GroupSet::ALL && !self.config.bugs.has(Bug::CapForgotten) {
+            let others = GroupSet::ALL.without(extended);
+            self.cap(session, others, before, out);
+            let unnamed = GroupSet::ALL.without(named).and(self.records.groups());
+            let moved: GroupSet = unnamed
+                .iter()
+                .filter(|&group| {
+                    self.routes.owner(group) == Some(server) && !self.recovers(server, group)
+                })
+                .collect();
+            self.locate(now, moved, out);
+        }
+        self.lift_caps((server, session), extended, out);
+        self.prune_caps(server, out);
+        self.extend_recoveries((server, session), extended, until);
+        // It serves groups in a term of which the node has not heard, and has something of them.
+        let unheard = |group| self.routes.owner(group) != Some(server);
+        if named.and(self.records.groups()).iter().any(unheard) {
+            self.say_open(server, out);
         }
     }
 
@@ -252,21 +306,44 @@ impl LockCache {
         }
     }
 
+    /// The session with `server` is over. What rests on it is lost, but for what is in groups that
+    /// another server owns by now: of that `server` says nothing any more, and it lives out the
+    /// lease as it stands.
     fn drop_session(&mut self, now: Tick, server: ServerId, out: &mut Vec<Output>) {
-        let Some(link) = self.links.0.remove(&server) else { return };
-        self.give_up_session(now, (server, link.session), out);
-        for record in self.records.which(|_, entry| entry.rests_on(server)) {
-            self.forget_ask(&record, server);
-            if self.held(&record).is_some_and(|held| held.rest.server == server) {
+        let Some(Link { session, until, .. }) = self.links.0.remove(&server) else { return };
+        self.forget_recoveries_to(server);
+        let moved = GroupSet::ALL.without(self.routes.not_replaced(server, GroupSet::ALL));
+        let moved = if until > now { moved } else { GroupSet::EMPTY };
+        if !moved.is_empty() {
+            self.cap(session, moved, until, out);
+        }
+        for record in self.records.which(|_, entry| entry.rests_on(server, session)) {
+            let stays = moved.contains(record.group());
+            self.forget_ask(&record, (server, session), stays);
+            let is_there = |held: Held| held.rest.session == session;
+            if !stays && self.held(&record).is_some_and(is_there) {
                 self.lose(&record, out);
             }
         }
+        if self.drop_unused_caps() {
+            self.say_leases(out);
+        }
+        self.past.retain(|past| past.forget_at > now);
+        self.past.truncate(PAST_MAX - 1);
+        let forget_at = now.max(until) + self.config.ttl * 2;
+        self.past.push_front(Past { server, session, until, forget_at });
     }
 
-    /// Nothing is asked of `server` any more, and no place in its line is kept.
-    fn forget_ask(&mut self, record: &Record, server: ServerId) {
+    /// Nothing is asked of `server` any more, and no place in its line is kept, unless it `stays`
+    /// to be re-asserted.
+    fn forget_ask(
+        &mut self,
+        record: &Record,
+        (server, session): (ServerId, SessionId),
+        stays: bool,
+    ) {
         let Some(mut ask) = self.records.take_ask(record) else { return };
-        if ask.is_placed_by(server) {
+        if !stays && ask.rest().is_some_and(|rest| rest.session == session) {
             ask.place = None;
         }
         if ask.server != server {

@@ -120,7 +120,9 @@ impl LockCache {
     pub(super) fn report(&self, record: &Record, out: &mut Vec<Output>) {
         let Some(entry) = self.records.get(record) else { return };
         let report = entry.drain.as_ref().and_then(|drain| drain.report.clone());
-        if let (Some(held), Some(Report { number, holders, waits })) = (entry.held, report) {
+        if let (Some(held), Some(Report { number, holders, waits })) = (entry.held, report)
+            && !self.routes.is_replaced(held.rest.server, record.group())
+        {
             let record = record.clone();
             let message = ToServer::Report { record, seq: held.seq, number, holders, waits };
             self.links.send(held.rest.server, message, out);

@@ -22,7 +22,8 @@
 //! - **I3** Held and asked together are an upgrade: a read, and an acquire with a later number.
 //! - **I4** What drains is held, and more than what it drains to.
 //! - **I5** Only what is held is to be upgraded.
-//! - **I6** What is held or asked rests on an open session.
+//! - **I6** What is held rests on an open session or has a cap, see `caps.rs`; what is asked for is
+//!   asked for in an open session.
 //! - **I7** A number is given out once, and none is above the counter.
 //! - **I8** What is wanted is asked for, unless it waits for a drain, a server, a session or a
 //!   recovery.
@@ -37,9 +38,13 @@
 //! - A `Want` that is no upgrade closes the record until it is answered: a cached read may be
 //!   traded.
 //! - `Open` answers what was wanted, and takes back a `Drain` that was not yet answered.
-//! - Guards are good as long as the last `Lease` of their server is, and the record is not `Lost`.
+//! - Guards are good as long as the last [`Output::Lease`] of the lease is that they rest on, and
+//!   the record is not `Lost`.
+//! - *Rule Z*: a node that knows a later owner of a group neither heeds nor answers an earlier one
+//!   about it.
 
 mod ask;
+mod caps;
 mod check;
 mod entry;
 mod link;
@@ -52,12 +57,13 @@ mod route;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ask::Over;
+use caps::Caps;
 use entry::{Entry, Held, Want, Wish};
-use link::Links;
+use link::{Links, Past};
 use records::Records;
 pub use recovery::PageLimits;
 use recovery::Recovery;
@@ -65,16 +71,16 @@ use remote::Grant;
 use route::Routes;
 
 use crate::annotation::Annotation;
-use crate::bugs::Bugs;
+use crate::bugs::{Bug, Bugs};
 use crate::ids::{Owner, Seq, ServerId, SessionId};
-use crate::messages::{Handoff, Holder, LocalWait, ToNode, ToServer};
+use crate::messages::{Handoff, Holder, LocalWait, Term, ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
 use crate::refusal::AcquireRefusal;
 use crate::slot::GroupSet;
 use crate::stay::{Stay, StayLimits};
 use crate::time::Tick;
-use crate::token::Token;
+use crate::token::{Epoch, Token};
 
 /// What happens to a node's cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +101,14 @@ pub enum Input {
         groups: GroupSet,
         /// Where.
         server: ServerId,
+    },
+    /// A server serves this term, as the driver has heard from somebody who knows. What rests on an
+    /// earlier term is re-asserted to it; if nothing does, it is told so.
+    Serves {
+        /// Which server.
+        server: ServerId,
+        /// Which groups, and in which epoch.
+        term: Term,
     },
     /// The way to this server is open, perhaps again: send what may have been lost.
     Connected {
@@ -171,6 +185,15 @@ pub enum Input {
     Tick,
 }
 
+/// What grants rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeaseId {
+    /// The lease with this server, as it is extended.
+    Server(ServerId),
+    /// The rest of a lease with some server, which is not extended any more for what rests on it.
+    Ending(u32),
+}
+
 /// What a node's cache wants done, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -183,7 +206,7 @@ pub enum Output {
         /// What.
         message: ToServer,
     },
-    /// Local threads may hold the record in this mode, as long as the lease with `server` stands.
+    /// Local threads may hold the record in this mode, as long as this lease stands.
     /// What was wanted is thereby answered. May come again for a record that is open, with another
     /// mode or token.
     Open {
@@ -193,15 +216,15 @@ pub enum Output {
         mode: Mode,
         /// For the store behind the record.
         token: Token,
-        /// Whose lease it rests on.
-        server: ServerId,
+        /// The lease that it rests on.
+        lease: LeaseId,
     },
-    /// A change of owner: what is open or drains rests on the lease with this server from now on.
+    /// What is open or drains rests on this lease from now on.
     Rests {
         /// What.
         record: Record,
-        /// Whose lease.
-        server: ServerId,
+        /// Which lease.
+        lease: LeaseId,
     },
     /// Let the local threads leave, and say [`Input::Drained`] when those that have to are gone:
     /// all if `to` is nothing, the writers if it is reading (readers go on then). Turns may begin
@@ -236,10 +259,10 @@ pub enum Output {
         /// Who holds it. Empty if this node may not know.
         holders: Vec<Holder>,
     },
-    /// The lease with this server stands until then, by this node's clock.
+    /// This lease stands until then, by this node's clock.
     Lease {
-        /// Which server.
-        server: ServerId,
+        /// Which.
+        lease: LeaseId,
         /// Its end.
         until: Tick,
     },
@@ -313,6 +336,9 @@ pub struct LockCache {
     routes: Routes,
     records: Records,
     recoveries: Vec<Recovery>,
+    caps: Caps,
+    /// Sessions that are over, or were given up, not long ago: servers may still wait for them.
+    past: VecDeque<Past>,
     /// Releases and cancels that wait for the end of a recovery.
     deferred: BTreeMap<Record, Over>,
 }
@@ -330,6 +356,8 @@ impl LockCache {
             routes: Routes::default(),
             records: Records::new(config.first_session.0),
             recoveries: Vec::new(),
+            caps: Caps::default(),
+            past: VecDeque::new(),
             deferred: BTreeMap::new(),
             config,
         }
@@ -344,6 +372,7 @@ impl LockCache {
     ) -> Result<(), WantRefusal> {
         // A node that was paused must know that first.
         self.end_leases(now, out);
+        self.end_caps(now, out);
         self.end_recoveries(now, out);
         if self.is_closed && input != Input::Tick {
             return Err(WantRefusal::Closed);
@@ -353,6 +382,7 @@ impl LockCache {
                 self.message(now, server, session, message, out);
             }
             Input::Route { groups, server } => self.route(now, groups, server, out),
+            Input::Serves { server, term } => self.serves(now, server, term, out),
             Input::Connected { server } => self.connected(now, server, out),
             Input::Want { record, mode, upgrade, owners } => {
                 // An upgrade is a write, whatever mode it names.
@@ -381,6 +411,7 @@ impl LockCache {
         let mut next = first(never, self.links.next_deadline());
         next = first(next, self.records.next_resend());
         next = first(next, self.routes.locate_at());
+        next = first(next, self.caps.next_end());
         next = self.recoveries.iter().map(Recovery::next_deadline).fold(next, Tick::min);
         (next != never).then_some(next)
     }
@@ -390,7 +421,7 @@ impl LockCache {
     pub fn is_usable(&self, now: Tick, record: &Record, mode: Mode) -> bool {
         let entry = self.records.get(record).filter(|entry| entry.is_open(mode));
         let held = entry.and_then(|entry| entry.held);
-        held.and_then(|held| self.lease_until(held.rest.server)).is_some_and(|until| now < until)
+        held.and_then(|held| self.end_of(held)).is_some_and(|until| now < until)
     }
 
     /// Whether an acquire of the record waits in its server's line, as far as the node knows.
@@ -412,6 +443,35 @@ impl LockCache {
     #[must_use]
     pub fn lease_until(&self, server: ServerId) -> Option<Tick> {
         self.links.open(server).map(|link| link.until)
+    }
+
+    /// The end of this lease, if there is one.
+    #[must_use]
+    pub fn lease_end(&self, lease: LeaseId) -> Option<Tick> {
+        match lease {
+            LeaseId::Server(server) => self.lease_until(server),
+            LeaseId::Ending(number) => self.caps.end_of(number),
+        }
+    }
+
+    /// Until when all that this node holds stands: the end of the lease with this server, or, if
+    /// that is earlier, of what is left of a lease. For drivers that keep one end for all records.
+    #[must_use]
+    pub fn all_until(&self, server: ServerId) -> Option<Tick> {
+        let until = self.lease_until(server)?;
+        Some(self.caps.next_end().map_or(until, |end| end.min(until)))
+    }
+
+    /// Whether the record is held, open or draining.
+    #[must_use]
+    pub fn holds(&self, record: &Record) -> bool {
+        self.held(record).is_some()
+    }
+
+    /// The latest epoch of the record's group that this node has heard of.
+    #[must_use]
+    pub fn known_epoch(&self, record: &Record) -> Epoch {
+        self.routes.epoch(record.group())
     }
 
     /// How many records are held, wanted or asked for.
@@ -440,21 +500,30 @@ impl LockCache {
         out: &mut Vec<Output>,
     ) {
         let Some(link) = self.links.get(server).filter(|link| link.session == session) else {
-            return;
+            return self.message_to_former(now, server, session, &message, out);
         };
         if !link.is_open && !matches!(message, ToNode::Opened { .. } | ToNode::NoSession) {
+            return;
+        }
+        if self.is_of_replaced(server, &message) && !self.config.bugs.has(Bug::HeedsReplaced) {
+            if self.config.bugs.has(Bug::AnswersReplaced) {
+                self.answer_replaced(server, &message, out);
+            }
             return;
         }
         match message {
             ToNode::NoSession if !link.is_open => self.open_another(now, server),
             ToNode::Opened { terms } => self.opened(now, server, &terms, out),
-            ToNode::Alive { number } => self.alive(now, server, number, out),
+            ToNode::Alive { number, groups } => self.alive(now, server, number, groups, out),
             ToNode::NoSession => self.sessions_lost(now, &[server], out),
+            ToNode::Moved { groups } => self.moved(now, server, groups, out),
             ToNode::Serving(term) => self.serving(now, server, term, out),
             ToNode::Heard { term, former, first, whole } => {
                 self.heard(now, (server, former), term, (first, whole), out);
             }
-            ToNode::Recovered(term) => self.recovered(now, server, term, out),
+            ToNode::Recovered { term, former } => {
+                self.recovered(now, (server, former), term, out);
+            }
             ToNode::Unlisted { term, former } => self.unlisted(now, (server, former), term, out),
             ToNode::Granted { record, seq, mode, token, give_back } => {
                 let grant = Grant { seq, mode, token, give_back };
@@ -484,9 +553,66 @@ impl LockCache {
         }
     }
 
+    /// Rule Z: whether a server speaks of a record although a later owner of its group is known.
+    /// That it does not serve it is true all the same.
+    fn is_of_replaced(&self, server: ServerId, message: &ToNode) -> bool {
+        let record = match message {
+            ToNode::Refused { why: AcquireRefusal::NotServed(_), .. } => return false,
+            ToNode::Granted { record, .. }
+            | ToNode::Queued { record, .. }
+            | ToNode::Retry { record, .. }
+            | ToNode::Revoke { record, .. }
+            | ToNode::Keep { record, .. }
+            | ToNode::Refused { record, .. }
+            | ToNode::Lost { record, .. } => record,
+            _ => return false,
+        };
+        self.routes.is_replaced(server, record.group())
+    }
+
+    /// A server answers what was said as a former session, to a node that may have no session with
+    /// it.
+    fn message_to_former(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        session: SessionId,
+        message: &ToNode,
+        out: &mut Vec<Output>,
+    ) {
+        if !self.speaks_as(server, session) {
+            return;
+        }
+        match *message {
+            ToNode::Recovered { term, former } if former == session => {
+                self.recovered(now, (server, former), term, out);
+            }
+            ToNode::Serving(term) => self.shrink_nothing(now, (server, session), term, out),
+            _ => {}
+        }
+    }
+
+    /// The server gives these groups up. Where they are now is not known.
+    fn moved(&mut self, now: Tick, server: ServerId, groups: GroupSet, out: &mut Vec<Output>) {
+        let groups = self.routes.not_replaced(server, groups);
+        self.routes.leave(groups, server, now + self.config.ttl);
+        self.locate(now, groups.and(self.records.groups()), out);
+        self.advance_in(now, groups, out);
+    }
+
+    /// Has the driver find these groups, unless it is looking for them, until it knows.
+    fn locate(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
+        let again_at = now + self.config.resend;
+        let sought: GroupSet =
+            groups.iter().filter(|&group| self.routes.miss(group, again_at)).collect();
+        if !sought.is_empty() {
+            out.push(Output::Locate { groups: sought });
+        }
+    }
+
     /// The driver knows who serves these groups.
     fn route(&mut self, now: Tick, groups: GroupSet, server: ServerId, out: &mut Vec<Output>) {
-        self.routes.set(groups, server);
+        self.routes.set(now, groups, server);
         // Where records change their owner, it is asked for its terms if there is a session
         // already.
         let moves = self.records.which(|record, entry| {
@@ -534,8 +660,10 @@ impl LockCache {
             self.acquire_again(now, &record, out);
         }
         if self.routes.locate_at().is_some_and(|at| at <= now) {
-            let wanted = self.records.iter().filter(|(_, entry)| entry.want.is_some());
-            let groups = wanted.map(|(record, _)| record.group());
+            // What is held, too: its owner has to hear of it.
+            let sought = |entry: &Entry| entry.want.is_some() || entry.held.is_some();
+            let sought = self.records.iter().filter(|(_, entry)| sought(entry));
+            let groups = sought.map(|(record, _)| record.group());
             let missing = groups.filter(|&group| self.routes.server(group).is_none()).collect();
             self.routes.miss_again(missing, now + self.config.resend);
             if !missing.is_empty() {

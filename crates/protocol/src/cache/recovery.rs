@@ -27,10 +27,16 @@
 //!
 //! # For whom a node speaks
 //!
-//! `Recovered` does not say for which former session, so the node speaks for one only: what rests
-//! on another lives out its lease. (It takes one term with groups of two owners to get there.) But
-//! not if it was told to an earlier owner: that one may have heard all of it, and then nobody waits
-//! for the other session any more. Then it is lost.
+//! For every session that it has or had: the new owner lists the sessions of the owner before it
+//! and of owners before that, and waits for each. So a term is told in one recovery for each
+//! session, most of them with nothing in it. A node that has nothing in the term at all needs no
+//! session with its owner to say so: [`ToServer::Nothing`].
+//!
+//! - **P5** What rests on a session is told in the name of that session, until the answer has come;
+//!   also if another owner may have heard it before. A later owner lists that session for as long
+//!   as the node can believe in it.
+//! - **P6** What a term replaces is not told to an earlier owner any more. The end that is said to
+//!   that owner names only the groups that were not replaced: it has not heard all of the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,13 +46,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::ask::Over;
-use super::entry::{Ask, Place, Rest};
-use super::{LockCache, Output};
+use super::entry::{Ask, Entry, Place, Rest};
+use super::{LeaseId, LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Owner, Seq, ServerId, SessionId};
 use crate::messages::{Claim, Term, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
+use crate::slot::{Group, GroupSet};
 use crate::time::Tick;
 use crate::token::{Ticket, Token};
 
@@ -76,10 +83,11 @@ pub(super) struct Recovery {
     /// The new owner.
     pub(super) server: ServerId,
     term: Term,
-    /// The server whose lease all this rests on; after a restart, the same.
-    from: ServerId,
-    /// The session with it.
+    /// The session that all this rests on; after a restart of its server, the present one.
     pub(super) former: SessionId,
+    /// It is said as that session, since there is none with the owner, and there is nothing to
+    /// tell.
+    is_nothing: bool,
     /// What is told, by seq.
     claims: Vec<Reassertion>,
     index: Index,
@@ -91,7 +99,7 @@ pub(super) struct Recovery {
     under_way: BTreeMap<usize, UnderWay>,
     /// When the end is said again, once every page is heard.
     end_at: Tick,
-    /// With another server than the owner: the end of that lease. After this, all of it is void.
+    /// The end of the lease of that session in these groups. After this, all of it is void.
     until: Tick,
 }
 
@@ -242,7 +250,7 @@ impl Recovery {
 
     /// Whether this is where what is re-asserted has rested.
     fn is_about(&self, rest: Rest) -> bool {
-        rest.server == self.from && rest.epoch < self.term.epoch
+        rest.session == self.former && rest.epoch < self.term.epoch
     }
 
     fn has(&self, record: &Record) -> bool {
@@ -269,6 +277,12 @@ impl LockCache {
             || recoveries.any(|recovery| recovery.server == server && recovery.has(record))
     }
 
+    /// Whether something of the group is being told to this server.
+    pub(super) fn recovers(&self, server: ServerId, group: Group) -> bool {
+        let mut recoveries = self.recoveries.iter();
+        recoveries.any(|it| it.server == server && it.term.groups.contains(group))
+    }
+
     /// A server that has a session now, perhaps for the first time, serves this term.
     pub(super) fn opened_term(
         &mut self,
@@ -279,10 +293,12 @@ impl LockCache {
         out: &mut Vec<Output>,
     ) {
         let heard = self.routes.hear(server, term);
-        if (heard.is_new || is_first)
-            && let Some(from) = self.former(server, term, heard.before)
-        {
-            self.recover(now, server, term, from, out);
+        if heard.is_late {
+            return;
+        }
+        self.replaces(term);
+        if heard.is_new || is_first {
+            self.speak_for_all(now, server, term, !is_first, out);
         }
     }
 
@@ -298,17 +314,30 @@ impl LockCache {
         if heard.is_late {
             return;
         }
-        if let Some(at) = self.recovery(server, term) {
-            let groups = self.recoveries[at].term.groups;
-            if self.recoveries[at].shrink(term, self.config.first_session.0) {
+        self.replaces(term);
+        let known: Vec<_> = (0..self.recoveries.len())
+            .filter(|&at| self.recoveries[at].is_of(server, term))
+            .collect();
+        if !known.is_empty() {
+            let mut groups = term.groups;
+            let mut has_shrunk = false;
+            for at in known {
+                groups = groups.or(self.recoveries[at].term.groups);
+                has_shrunk |= self.recoveries[at].shrink(term, self.config.first_session.0);
+            }
+            if has_shrunk {
                 self.ask_about_pages(now, |recovery| recovery.is_of(server, term), out);
             }
             // Also in the groups that the server has left: upgrades there no longer wait for it.
             return self.advance_in(now, groups, out);
         }
-        // Only at the first time can anything rest on another's lease; see above.
-        let former = self.former(server, term, heard.before).filter(|_| heard.is_new);
-        self.recover(now, server, term, former.unwrap_or(server), out);
+        if heard.is_new {
+            self.speak_for_all(now, server, term, true, out);
+        } else if let Some(link) = self.links.open(server) {
+            // What was said for the others was heard.
+            let (former, until) = (link.session, link.until);
+            self.recover(now, server, term, (former, until), false, out);
+        }
         for record in self
             .records
             .which_in(term.groups, |_, entry| entry.asked.is_some_and(|ask| ask.place.is_none()))
@@ -316,6 +345,122 @@ impl LockCache {
             self.acquire(now, &record, out);
         }
         self.advance_in(now, term.groups, out);
+    }
+
+    /// The driver has heard of a term.
+    pub(super) fn serves(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        term: Term,
+        out: &mut Vec<Output>,
+    ) {
+        if self.links.open(server).is_some() {
+            return self.serving(now, server, term, out);
+        }
+        let heard = self.routes.hear(server, term);
+        if heard.is_late {
+            return;
+        }
+        self.replaces(term);
+        let is_earlier = |rest: Rest| rest.epoch < term.epoch;
+        let has_earlier = |(_, entry): (&Record, &Entry)| entry.rests().any(is_earlier);
+        if self.records.iter_in(term.groups).any(has_earlier) {
+            self.reach(now, server, out);
+        } else if heard.is_new && self.links.get(server).is_none() {
+            for (former, until) in self.own_sessions(server, None) {
+                self.recover(now, server, term, (former, until), true, out);
+            }
+        }
+        self.advance_in(now, term.groups, out);
+    }
+
+    /// The sessions that this node has, or had not long ago, and the end of each one's lease. Those
+    /// that it had with `server` itself are over there: nobody speaks for them.
+    fn own_sessions(&self, server: ServerId, but: Option<SessionId>) -> Vec<(SessionId, Tick)> {
+        let open = self.links.iter().filter(|(_, link)| link.is_open);
+        let open = open.map(|(_, link)| (link.session, link.until));
+        let past = self.past.iter().filter(|past| past.server != server);
+        let past = past.map(|past| (past.session, past.until));
+        open.chain(past).filter(|&(session, _)| Some(session) != but).collect()
+    }
+
+    /// Tells the owner of a term what rests on each session of this node; of the session with the
+    /// owner itself only if that may be listed.
+    fn speak_for_all(
+        &mut self,
+        now: Tick,
+        server: ServerId,
+        term: Term,
+        itself: bool,
+        out: &mut Vec<Output>,
+    ) {
+        let present = self.links.open(server).map(|link| link.session);
+        let mut sessions = self.own_sessions(server, present.filter(|_| !itself));
+        if self.config.bugs.has(Bug::FormerAnsweredOnce) {
+            let rests_on = |session: SessionId| {
+                let there = self.records.iter_in(term.groups);
+                there
+                    .flat_map(|(_, entry)| entry.rests())
+                    .filter(|it| it.session == session)
+                    .count()
+            };
+            sessions.sort_by_key(|&(session, _)| std::cmp::Reverse(rests_on(session)));
+            sessions.truncate(1);
+        }
+        for one in sessions {
+            self.recover(now, server, term, one, false, out);
+        }
+    }
+
+    /// P6: of the groups of a new term nothing is told to an earlier owner any more.
+    fn replaces(&mut self, term: Term) {
+        let key = self.config.first_session.0;
+        for old in self.recoveries.iter_mut().filter(|old| old.term.epoch < term.epoch) {
+            let told = old.claims.len();
+            old.claims.retain(|claim| !term.groups.contains(claim.record.group()));
+            if old.claims.len() != told {
+                old.index = Index::of(&old.claims, key);
+            }
+        }
+        let routes = &self.routes;
+        self.recoveries.retain(|old| !routes.is_over(old.term));
+    }
+
+    /// Whether something is said to `server` as this session, although it has no session with it.
+    pub(super) fn speaks_as(&self, server: ServerId, former: SessionId) -> bool {
+        let mut recoveries = self.recoveries.iter();
+        recoveries.any(|it| it.is_nothing && it.server == server && it.former == former)
+    }
+
+    /// A server to which it was said that there is nothing in a term has left some of its groups.
+    pub(super) fn shrink_nothing(
+        &mut self,
+        now: Tick,
+        (server, former): (ServerId, SessionId),
+        term: Term,
+        out: &mut Vec<Output>,
+    ) {
+        if let Some(at) = self.recovery(server, former, term)
+            && self.recoveries[at].shrink(term, self.config.first_session.0)
+        {
+            self.say_end(now, at, out);
+        }
+    }
+
+    /// The server of a session has extended it in these groups: it has longer to be heard there.
+    pub(super) fn extend_recoveries(
+        &mut self,
+        (server, session): (ServerId, SessionId),
+        groups: GroupSet,
+        until: Tick,
+    ) {
+        let of = |it: &&mut Recovery| it.server == server && it.former == session;
+        for recovery in self.recoveries.iter_mut().filter(of) {
+            if recovery.term.groups.without(groups).is_empty() {
+                recovery.until = recovery.until.max(until);
+            }
+        }
     }
 
     /// The server has a page of this session's re-assertions, or lacks some of it.
@@ -327,8 +472,7 @@ impl LockCache {
         (first, whole): (Seq, bool),
         out: &mut Vec<Output>,
     ) {
-        let at = self.recovery(server, term);
-        let Some(at) = at.filter(|&at| self.recoveries[at].former == former) else { return };
+        let Some(at) = self.recovery(server, former, term) else { return };
         let recovery = &mut self.recoveries[at];
         let page = recovery.pages.binary_search_by_key(&first, |&(first, _)| first);
         let Some(page) = page.ok() else { return };
@@ -350,11 +494,11 @@ impl LockCache {
     pub(super) fn recovered(
         &mut self,
         now: Tick,
-        server: ServerId,
+        (server, former): (ServerId, SessionId),
         term: Term,
         out: &mut Vec<Output>,
     ) {
-        let Some(at) = self.recovery(server, term) else { return };
+        let Some(at) = self.recovery(server, former, term) else { return };
         let recovery = self.recoveries.remove(at);
         for Reassertion { record, .. } in &recovery.claims {
             if self.is_current(record, server, term) {
@@ -366,6 +510,8 @@ impl LockCache {
                 }
             }
         }
+        self.links.is_whole(server, term.groups);
+        self.prune_caps(server, out);
         self.flush(out);
         self.send_pages(now, server, out);
         self.advance_in(now, recovery.term.groups, out);
@@ -379,8 +525,7 @@ impl LockCache {
         term: Term,
         out: &mut Vec<Output>,
     ) {
-        let at = self.recovery(server, term);
-        if let Some(at) = at.filter(|&at| self.recoveries[at].former == former) {
+        if let Some(at) = self.recovery(server, former, term) {
             self.give_up(now, at, out);
             self.flush(out);
             self.advance_all(now, out);
@@ -427,17 +572,9 @@ impl LockCache {
         }
     }
 
-    /// Gives up what rests on a session with `server`, or is told to it: that session is no more.
-    pub(super) fn give_up_session(
-        &mut self,
-        now: Tick,
-        (server, session): (ServerId, SessionId),
-        out: &mut Vec<Output>,
-    ) {
-        self.recoveries.retain(|recovery| recovery.server != server);
-        while let Some(at) = self.recoveries.iter().position(|one| one.former == session) {
-            self.give_up(now, at, out);
-        }
+    /// Nothing is told to `server` any more: the session with it is over.
+    pub(super) fn forget_recoveries_to(&mut self, server: ServerId) {
+        self.recoveries.retain(|recovery| recovery.server != server || recovery.is_nothing);
     }
 
     /// What was to be re-asserted is void, and the new owner is told so: it may have heard of it.
@@ -457,8 +594,9 @@ impl LockCache {
         }
     }
 
-    fn recovery(&self, server: ServerId, term: Term) -> Option<usize> {
-        self.recoveries.iter().position(|recovery| recovery.is_of(server, term))
+    fn recovery(&self, server: ServerId, former: SessionId, term: Term) -> Option<usize> {
+        let is_it = |it: &Recovery| it.former == former && it.is_of(server, term);
+        self.recoveries.iter().position(is_it)
     }
 
     /// Whether this term of `server` is the last known of the record's group.
@@ -467,49 +605,29 @@ impl LockCache {
         term.groups.contains(group) && self.routes.is_owner(server, group, term.epoch)
     }
 
-    /// On whose lease the records of the term rest: on that with the server itself, after a
-    /// restart; else on that which most of them do; if there are none, on that with the owner
-    /// `before`.
-    fn former(&self, server: ServerId, term: Term, before: Option<ServerId>) -> Option<ServerId> {
-        let mut counts = BTreeMap::new();
-        for (record, entry) in self.records.iter_in(term.groups) {
-            for rest in entry.rests().filter(|rest| rest.epoch < term.epoch) {
-                if self.is_current(record, server, term) {
-                    *counts.entry(rest.server).or_insert(0_usize) += 1;
-                }
-            }
-        }
-        if counts.contains_key(&server) {
-            return Some(server);
-        }
-        let most = counts.into_iter().max_by_key(|&(_, count)| count);
-        most.map(|(from, _)| from)
-            .or_else(|| before.filter(|&from| self.links.open(from).is_some()))
-    }
-
-    /// Begins to re-assert what rests on the lease with `from`, be it nothing: then the owner need
-    /// not wait for it.
+    /// Begins to re-assert what rests on a session, be it nothing: then the owner need not wait for
+    /// it. `until` is the end of its lease.
     fn recover(
         &mut self,
         now: Tick,
         server: ServerId,
         term: Term,
-        from: ServerId,
+        (former, until): (SessionId, Tick),
+        is_nothing: bool,
         out: &mut Vec<Output>,
     ) {
-        let Some(link) = self.links.open(from) else { return };
-        let former = link.session;
-        let until = if from == server { Tick(u64::MAX) } else { link.until };
-        self.give_up_earlier(now, term, from, out);
         self.recoveries.retain(|old| {
-            old.term.epoch > term.epoch || !old.term.groups.without(term.groups).is_empty()
+            old.server != server
+                || old.former != former
+                || old.term.epoch > term.epoch
+                || !old.term.groups.without(term.groups).is_empty()
         });
         let key = self.config.first_session.0;
         let mut recovery = Recovery {
             server,
             term,
-            from,
             former,
+            is_nothing,
             claims: Vec::new(),
             index: Index::of(&[], key),
             pages: Vec::new(),
@@ -521,31 +639,16 @@ impl LockCache {
         self.collect(&mut recovery);
         recovery.cut(self.config.pages, key);
         let is_empty = recovery.pages.is_empty();
+        if is_empty {
+            // Whoever has nothing may say so for longer: it is all the same to the node.
+            recovery.until = until.max(now + self.config.ttl);
+        }
         self.recoveries.push(recovery);
         if is_empty {
             self.say_end(now, self.recoveries.len() - 1, out);
         }
         // Those that were replaced leave room.
         self.send_pages(now, server, out);
-    }
-
-    /// What an owner before this term was told, and this one will not be, is void.
-    fn give_up_earlier(&mut self, now: Tick, term: Term, from: ServerId, out: &mut Vec<Output>) {
-        for at in 0..self.recoveries.len() {
-            let old = &mut self.recoveries[at];
-            if old.from == from || old.term.epoch >= term.epoch {
-                continue;
-            }
-            let claims = std::mem::take(&mut old.claims);
-            let mut void = old.clone();
-            (void.claims, old.claims) =
-                claims.into_iter().partition(|claim| term.groups.contains(claim.record.group()));
-            let key = self.config.first_session.0;
-            void.index = Index::of(&void.claims, key);
-            old.index = Index::of(&old.claims, key);
-            self.recoveries.push(void);
-            self.give_up(now, self.recoveries.len() - 1, out);
-        }
     }
 
     fn collect(&self, recovery: &mut Recovery) {
@@ -633,7 +736,16 @@ impl LockCache {
             return;
         }
         recovery.end_at = now + resend;
-        let &mut Recovery { server, former, term: Term { groups, epoch }, .. } = recovery;
+        let &mut Recovery { server, former, term: Term { epoch, .. }, .. } = recovery;
+        let groups = self.routes.present(recovery.term);
+        if groups.is_empty() {
+            return;
+        }
+        if recovery.is_nothing {
+            let message = ToServer::Nothing { groups, epoch };
+            out.push(Output::Send { server, session: former, message });
+            return;
+        }
         let (count, sum) = if is_early {
             let last = recovery.sent.checked_sub(1).map(|page| recovery.pages[page].1);
             let to = recovery.claims.partition_point(|claim| Some(claim.seq) <= last);
@@ -652,15 +764,20 @@ impl LockCache {
         recovery: &Recovery,
         out: &mut Vec<Output>,
     ) {
-        let rest = Rest { server: recovery.server, epoch: recovery.term.epoch };
+        let Some(session) = self.links.open(recovery.server).map(|link| link.session) else {
+            return;
+        };
+        let rest = Rest { server: recovery.server, session, epoch: recovery.term.epoch };
         let Some(entry) = self.records.get_mut(record) else { return };
         if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
+            let (was_capped, was_at) = (held.cap.take().is_some(), held.rest.server);
             held.rest = rest;
             // The new owner will say whether somebody wants it.
             let is_old = held.wished_at.is_none_or(|at| at.epoch() < rest.epoch);
             let drained = is_old && entry.drain.take().is_some();
-            if recovery.from != recovery.server {
-                out.push(Output::Rests { record: record.clone(), server: recovery.server });
+            if was_capped || was_at != recovery.server {
+                let lease = LeaseId::Server(recovery.server);
+                out.push(Output::Rests { record: record.clone(), lease });
             }
             if drained {
                 self.reopen(now, record, out);

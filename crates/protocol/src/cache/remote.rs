@@ -5,6 +5,7 @@ use super::entry::{Ask, Drain, Entry, Held, Place, Rest, Wish};
 use super::{LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId};
+use crate::messages::{ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
 use crate::refusal::AcquireRefusal;
@@ -55,6 +56,8 @@ impl LockCache {
                 }
             }
             _ if is_late => {}
+            // The lease is over there. If the group is still the server's, it says this again.
+            Number::Asked if self.unnamed_end(server, record).is_some_and(|end| end <= now) => {}
             Number::Asked if self.is_too_little(record, mode) => {
                 self.give_back_too_little(record, mode, out);
             }
@@ -62,8 +65,11 @@ impl LockCache {
                 let wish = self.records.take_ask(record).and_then(|ask| ask.wish);
                 let wish = wish.filter(|wish| wish.at.epoch() >= token.epoch());
                 let wished_at = wish.map(|wish| wish.at);
-                let rest = Rest { server, epoch: token.epoch() };
-                let held = Some(Held { mode, seq, granted: seq, token, rest, wished_at });
+                let Some(session) = self.links.get(server).map(|link| link.session) else { return };
+                let rest = Rest { server, session, epoch: token.epoch() };
+                let end = self.unnamed_end(server, record);
+                let cap = end.map(|end| self.cap_until(end, out));
+                let held = Some(Held { mode, seq, granted: seq, token, rest, cap, wished_at });
                 *self.records.get_or_new(record) = Entry { held, ..Entry::default() };
                 self.say_opened(record, out);
                 if let Some(wanted) = wish.map_or(give_back, |wish| wish.wanted) {
@@ -72,6 +78,12 @@ impl LockCache {
             }
             Number::Over => self.answer_over(server, record, seq, out),
         }
+    }
+
+    /// When the lease with `server` ends at this record, if no extension names its group any more.
+    fn unnamed_end(&self, server: ServerId, record: &Record) -> Option<Tick> {
+        let end = self.links.get(server)?.unnamed.end(record.group());
+        end.filter(|_| !self.config.bugs.has(Bug::CapForgotten))
     }
 
     /// Whether a grant in this mode is less than what the acquire under way asks for.
@@ -113,7 +125,9 @@ impl LockCache {
                 if is_late && known.is_none() {
                     return;
                 }
-                let place = known.or(Some(Place { ticket, rest: Rest { server, epoch } }));
+                let Some(session) = self.links.get(server).map(|link| link.session) else { return };
+                let rest = Rest { server, session, epoch };
+                let place = known.or(Some(Place { ticket, rest }));
                 let resend_at = now + self.config.resend * 4;
                 self.records.put_ask(record, Ask { place, ahead, resend_at, ..ask });
             }
@@ -318,6 +332,21 @@ impl LockCache {
             Some(_) => Over::release(seq, Some(self.convert(record, seq))),
         };
         self.end(server, record, over, out);
+    }
+
+    /// A bug for the simulator: that a number is over is true, and ends it where it was not to end.
+    pub(super) fn answer_replaced(
+        &self,
+        server: ServerId,
+        message: &ToNode,
+        out: &mut Vec<Output>,
+    ) {
+        if let ToNode::Revoke { record, seq, .. } = message
+            && self.number(record, *seq) == Number::Over
+        {
+            let message = ToServer::Release { record: record.clone(), seq: *seq, keep: None };
+            self.links.send(server, message, out);
+        }
     }
 
     fn number(&self, record: &Record, seq: Seq) -> Number {

@@ -58,6 +58,9 @@ struct Known {
     epoch: Epoch,
     /// Who serves in that epoch.
     owner: Option<ServerId>,
+    /// This server has said that it gives the group up. It is not asked again before it says that
+    /// it serves it, or some time has passed: who is asked where the group is may not know yet.
+    left_by: Option<(ServerId, Tick)>,
 }
 
 /// What a term has changed.
@@ -67,8 +70,6 @@ pub(super) struct Heard {
     pub(super) is_new: bool,
     /// For each of its groups a later epoch is known.
     pub(super) is_late: bool,
-    /// Who served one of its groups before, if somebody else.
-    pub(super) before: Option<ServerId>,
 }
 
 impl Routes {
@@ -86,17 +87,53 @@ impl Routes {
         known.owner == Some(server) && known.epoch == epoch
     }
 
+    /// Who serves the group in the last epoch that is known.
+    pub(super) fn owner(&self, group: Group) -> Option<ServerId> {
+        self.known[group].owner
+    }
+
+    /// Whether another server is known to serve the group, in a later epoch than `server` did.
+    pub(super) fn is_replaced(&self, server: ServerId, group: Group) -> bool {
+        self.known[group].owner.is_some_and(|owner| owner != server)
+    }
+
+    /// Whether another epoch is known of every one of these groups, later than that of the term.
+    pub(super) fn is_over(&self, term: Term) -> bool {
+        term.groups.iter().all(|group| self.known[group].epoch > term.epoch)
+    }
+
+    /// Those groups of the term of which no later epoch is known.
+    pub(super) fn present(&self, term: Term) -> GroupSet {
+        term.groups.iter().filter(|&group| self.known[group].epoch <= term.epoch).collect()
+    }
+
+    /// Those of the groups that have no other owner than `server`, as far as is known.
+    pub(super) fn not_replaced(&self, server: ServerId, groups: GroupSet) -> GroupSet {
+        groups.iter().filter(|&group| !self.is_replaced(server, group)).collect()
+    }
+
     /// The driver knows where these groups are.
-    pub(super) fn set(&mut self, groups: GroupSet, server: ServerId) {
+    pub(super) fn set(&mut self, now: Tick, groups: GroupSet, server: ServerId) {
         for group in groups.iter() {
-            self.known[group].server = Some(server);
+            let known = &mut self.known[group];
+            if known.left_by.is_none_or(|(left, until)| left != server || until <= now) {
+                known.server = Some(server);
+            }
         }
         self.found();
     }
 
+    /// `server` gives these groups up, and is not asked again before `until`.
+    pub(super) fn leave(&mut self, groups: GroupSet, server: ServerId, until: Tick) {
+        for group in groups.iter() {
+            self.forget(group, server);
+            self.known[group].left_by = Some((server, until));
+        }
+    }
+
     /// A server says that it serves these groups; what is known to be older is not believed.
     pub(super) fn hear(&mut self, server: ServerId, term: Term) -> Heard {
-        let mut heard = Heard { is_new: false, is_late: true, before: None };
+        let mut heard = Heard { is_new: false, is_late: true };
         for group in term.groups.iter() {
             let known = &mut self.known[group];
             if known.epoch > term.epoch {
@@ -104,8 +141,12 @@ impl Routes {
             }
             heard.is_late = false;
             heard.is_new |= known.epoch < term.epoch;
-            heard.before = known.owner.filter(|&owner| owner != server).or(heard.before);
-            *known = Known { server: Some(server), epoch: term.epoch, owner: Some(server) };
+            let (epoch, owner) = (term.epoch, Some(server));
+            // A server that has left a group in this epoch does not serve it any more.
+            let left_by = known.left_by.filter(|_| known.epoch == epoch && known.owner == owner);
+            let is_left = left_by.is_some_and(|(left, _)| left == server);
+            let server = if is_left { known.server } else { owner };
+            *known = Known { server, epoch, owner, left_by };
         }
         self.found();
         heard

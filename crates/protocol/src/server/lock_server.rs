@@ -4,7 +4,7 @@
 //! with [`Input::Tick`] no later than [`LockServer::next_deadline`]. `now` never goes back. A
 //! refused input has changed nothing; [`reply_to`] says what to answer to a refused message.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::graph::{SEARCH_PAUSE, Victim, WaitGraph};
 use super::registry::{Recovering, Registry, RegistryOutput, SessionView, ToTables};
@@ -13,7 +13,7 @@ use super::{Input, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, SessionId, StoreId};
 use crate::limits::Limits;
-use crate::messages::{Term, ToNode, ToServer};
+use crate::messages::{Client, Term, ToNode, ToServer};
 use crate::record::Record;
 use crate::refusal::{AcquireRefusal, ReassertRefusal, Refusal, SessionRefusal};
 use crate::slot::{Group, GroupSet};
@@ -36,6 +36,8 @@ pub struct LockServer {
     /// It rested when it was called last.
     rests: bool,
     from_registry: VecDeque<RegistryOutput>,
+    /// Sessions that had something in groups that are being left.
+    concerned: BTreeSet<SessionId>,
     from_tables: Vec<TableOutput>,
     /// An empty buffer, to be used again.
     spare: Vec<TableOutput>,
@@ -63,6 +65,7 @@ impl LockServer {
             limits,
             rests: false,
             from_registry: VecDeque::new(),
+            concerned: BTreeSet::new(),
             from_tables: Vec::new(),
             spare: Vec::new(),
         }
@@ -119,7 +122,7 @@ impl LockServer {
                 let out = &mut self.from_registry;
                 self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)?;
             }
-            Input::Message { .. } | Input::Retire { .. } => {
+            Input::Message { .. } | Input::Admit { .. } | Input::Retire { .. } => {
                 return Err(Refusal::Session(SessionRefusal::Resting));
             }
         }
@@ -147,7 +150,8 @@ impl LockServer {
         match input {
             Input::Message { session, message } => match message {
                 ToServer::Open { ttl, handoff } => {
-                    self.registry.open(now, session, ttl, handoff, out).map_err(Refusal::Session)
+                    let wish = (ttl, handoff, Client::Node);
+                    self.registry.open(now, session, wish, out).map_err(Refusal::Session)
                 }
                 ToServer::KeepAlive { number } => {
                     self.registry.keep_alive(now, session, number, out).map_err(Refusal::Session)
@@ -155,6 +159,10 @@ impl LockServer {
                 ToServer::Close => self.registry.close(session, out).map_err(Refusal::Session),
                 message => self.pass_on(now, session, message),
             },
+            Input::Admit { session, ttl, handoff } => {
+                let wish = (ttl, handoff, Client::Stranger);
+                self.registry.open(now, session, wish, out).map_err(Refusal::Session)
+            }
             Input::Take { groups, above, listed } => {
                 self.registry.take(now, groups, above, listed, out).map_err(Refusal::Term)
             }
@@ -172,7 +180,14 @@ impl LockServer {
 
     /// A message about a record, or about the groups of one table.
     fn pass_on(&mut self, now: Tick, session: SessionId, message: ToServer) -> Result<(), Refusal> {
-        self.registry.check_open(session).map_err(Refusal::Session)?;
+        // The one thing that is said as a session of another server.
+        if !matches!(message, ToServer::Nothing { .. }) {
+            self.registry.check_open(session).map_err(Refusal::Session)?;
+        }
+        if let ToServer::Reasserted { groups, .. } = &message {
+            let checked = self.registry.check_reasserted(now, session, *groups);
+            checked.map_err(Refusal::Reassert)?;
+        }
         let Some(group) = group_of(&message) else { return Ok(()) };
         let table = self.table_of(group);
         let input = TableInput::Message { session, message };
@@ -206,11 +221,13 @@ impl LockServer {
     fn table_said(&mut self, now: Tick, said: TableOutput, out: &mut Vec<Output>) {
         match said {
             TableOutput::Send { session, message } => out.push(Output::Send { session, message }),
-            TableOutput::Recovered { former } => {
-                self.registry.recovered(former, &mut self.from_registry);
+            TableOutput::Recovered { former, by, groups } => {
+                self.registry.recovered(former, by, groups, &mut self.from_registry);
             }
             TableOutput::Progress { session } => self.registry.progressed(session),
-            TableOutput::Dropped { former } => self.registry.dropped(former),
+            TableOutput::Had { session } => {
+                self.concerned.insert(session);
+            }
             TableOutput::Fact(fact) => {
                 let victims = self.graph.handle(fact);
                 self.refuse(now, victims);
@@ -240,6 +257,9 @@ impl LockServer {
                 self.tell_all(now, &TableInput::Began { session, handoff, user: None });
             }
             ToTables::Ended { session } => self.tell_all(now, &TableInput::Ended { session }),
+            ToTables::FormerOver { former, groups } => {
+                self.tell_all(now, &TableInput::FormerOver { former, groups });
+            }
             ToTables::Begin { term, listed, formers } => {
                 let group = term.groups.iter().next().expect("a term has groups");
                 self.tell(now, self.table_of(group), TableInput::Begin { term, listed, formers });
@@ -259,9 +279,13 @@ impl LockServer {
     }
 
     fn leave(&mut self, now: Tick, groups: GroupSet, out: &mut Vec<Output>) {
-        self.registry.leave(groups);
-        self.registry.freeze(groups, &mut self.from_registry);
+        let unheard = self.registry.leave(groups);
+        self.concerned = unheard;
         self.tell_all(now, &TableInput::Leave { groups });
+        // Whom the tables name, before anything else is told.
+        self.settle(now, out);
+        let concerned = std::mem::take(&mut self.concerned);
+        self.registry.hand_on(groups, &concerned, &mut self.from_registry);
         self.settle(now, out);
     }
 
@@ -269,6 +293,12 @@ impl LockServer {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.registry.len()
+    }
+
+    /// Number of sessions of other servers that are listed here, those included that were heard.
+    #[must_use]
+    pub fn formers(&self) -> usize {
+        self.registry.formers()
     }
 
     /// The sessions that are open with this server.
@@ -351,7 +381,9 @@ fn group_of(message: &ToServer) -> Option<Group> {
         | ToServer::Report { record, .. }
         | ToServer::Note { record, .. }
         | ToServer::Reassert { record, .. } => Some(record.group()),
-        ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => groups.iter().next(),
+        ToServer::Page { groups, .. }
+        | ToServer::Nothing { groups, .. }
+        | ToServer::Reasserted { groups, .. } => groups.iter().next(),
         // Labels, and who holds what, are for people: a driver that has any answers these itself.
         ToServer::Open { .. }
         | ToServer::KeepAlive { .. }

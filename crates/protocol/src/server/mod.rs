@@ -25,7 +25,7 @@ mod window;
 use std::time::Duration;
 
 use crate::ids::{SessionId, StoreId};
-use crate::messages::{Handoff, Term, ToNode, ToServer};
+use crate::messages::{Client, Handoff, Term, ToNode, ToServer};
 use crate::slot::GroupSet;
 use crate::time::Tick;
 use crate::token::Epoch;
@@ -49,6 +49,16 @@ pub enum Input {
         /// What it says.
         message: ToServer,
     },
+    /// A client that is no node of this protocol opens a session; see [`Client::Stranger`]. A node
+    /// says [`ToServer::Open`].
+    Admit {
+        /// Its session.
+        session: SessionId,
+        /// Its lease.
+        ttl: Duration,
+        /// How its waits end.
+        handoff: Handoff,
+    },
     /// Serve these groups from now on: nobody else does. Before its first one after a start, a
     /// server is to be shown no message: it would take a session that it is about to list for an
     /// unknown one.
@@ -61,9 +71,11 @@ pub enum Input {
         listed: Vec<Listed>,
     },
     /// Serve these groups no more: somebody else will, and counts on the leases of this server's
-    /// sessions coming to their end. So those that are open now are not extended any more, not even
-    /// after a restart. Nobody may take the groups before [`Output::Left`] says that this is
-    /// durable; if the server dies before, they are still its own.
+    /// sessions coming to their end there. What nodes have there is not extended any more, since no
+    /// extension names the groups. A stranger does not know that, so the session of one that has
+    /// something there is not extended at all, not even after a restart. Nobody may take the groups
+    /// before [`Output::Left`] says that this is durable; if the server dies before, they are still
+    /// its own.
     Leave {
         /// Which.
         groups: GroupSet,
@@ -103,6 +115,12 @@ pub struct Listed {
     pub here: bool,
     /// As it was stored last, see [`Store::Session`]: it is not extended any more.
     pub last: bool,
+    /// Whose it is. Where that is not known, a stranger's.
+    pub client: Client,
+    /// For how long, from now on, its server may still extend it: zero if that server has left the
+    /// groups or is known to have stopped; otherwise the time for which a server may act after it
+    /// was last confirmed.
+    pub acts: Duration,
 }
 
 /// What a server wants done, in order.
@@ -127,6 +145,12 @@ pub enum Output {
     Ended {
         /// Which.
         session: SessionId,
+    },
+    /// A listed session of another server is not waited for any more in the groups that were taken
+    /// together, and is forgotten there.
+    Settled {
+        /// Which.
+        former: SessionId,
     },
     /// A node has shown a later epoch, or the tokens of this one are used up: these groups are not
     /// served until they are taken again, above this epoch.
@@ -157,12 +181,24 @@ pub enum Store {
         ttl: Duration,
         /// How its waits end.
         handoff: Handoff,
-        /// Groups were left while it was open: it is not extended any more.
+        /// It is not extended any more: an operator has ended it, or it is a stranger's and had
+        /// something in groups that were left.
         last: bool,
+        /// Whose it is.
+        client: Client,
     },
-    /// The session is over: no owner may find it any more.
+    /// The session with this server is over: no owner may find it any more.
     Forget {
         /// Which.
         session: SessionId,
+    },
+    /// A listed session of another server is over in these groups, which this server has taken in
+    /// this epoch. It stays listed for all others: those of another hand-over, and those that this
+    /// server has left since. Of a group that is in another epoch by now it says nothing.
+    Settle {
+        /// Which session.
+        former: SessionId,
+        /// Where.
+        term: Term,
     },
 }

@@ -71,15 +71,17 @@ impl Datatypes {
             return guess;
         }
         loop {
+            // Counted before the search: a name that another table adds meanwhile is found, or
+            // comes too late to change what is decided from the first `taken` places.
+            let taken = self.known().count();
             if let Some(place) = self.known().position(|it| *it.name == *datatype) {
                 return place as u8;
             }
-            let taken = self.known().count();
             if taken == DATATYPES {
                 return DATATYPES as u8;
             }
             let group = self.group_of.get().map_or(0, |group_of| group_of(datatype));
-            let own = self.known().filter(|it| it.group == group).count();
+            let own = self.known().take(taken).filter(|it| it.group == group).count();
             if own >= DATATYPES - taken {
                 return DATATYPES as u8;
             }

@@ -1,9 +1,9 @@
 //! What may happen to a node's cache, and more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use lockspan_protocol::cache::{Config, Input, Output, PageLimits};
+use lockspan_protocol::cache::{Config, Input, LeaseId, Output, PageLimits};
 use lockspan_protocol::{
     AcquireRefusal, Bugs, Epoch, GroupSet, Handoff, Holder, LockCache, Mode, NotServed, Record,
     Seq, ServerId, SessionId, StayLimits, Term, Tick, ToNode, ToServer, Token,
@@ -57,6 +57,8 @@ pub(crate) struct CacheFuzz {
     terms: Vec<Term>,
     steps: u64,
     seen: u32,
+    /// The ends of leases, as they were told last.
+    leases: BTreeMap<LeaseId, Tick>,
     out: Vec<Output>,
 }
 
@@ -81,6 +83,7 @@ impl Fuzz for CacheFuzz {
             terms,
             steps: 0,
             seen: 0,
+            leases: BTreeMap::new(),
             out: Vec::new(),
         }
     }
@@ -130,6 +133,9 @@ impl CacheFuzz {
     fn perform(&mut self) {
         for output in self.out.drain(..) {
             self.seen |= 1 << kind(&output);
+            if let Output::Lease { lease, until } = output {
+                self.leases.insert(lease, until);
+            }
             let Output::Send { server, session, message } = output else { continue };
             assert!(server.0 < SERVERS as u32 && session.0 >= FIRST, "{server} {session}");
             match message {
@@ -170,9 +176,8 @@ impl CacheFuzz {
         for id in 0..RECORDS {
             let record = Record::new("r", id.to_string()).unwrap();
             if self.cache.is_usable(self.now, &record, Mode::Read) {
-                let leases =
-                    (0..SERVERS as u32).map(|server| self.cache.lease_until(ServerId(server)));
-                assert!(leases.flatten().any(|until| until > self.now), "{record} without a lease");
+                let mut leases = self.leases.values();
+                assert!(leases.any(|&until| until > self.now), "{record} without a lease");
             }
         }
     }
@@ -202,13 +207,16 @@ impl CacheFuzz {
                 Input::Busy { record, holders: common::owners(rng), waits: common::waits(rng) }
             }
             3800..3900 => Input::GiveBack { record },
-            3900..4000 => Input::Return { record },
+            3900..3980 => Input::Return { record },
+            3980..4000 => {
+                Input::Serves { server: server(rng), term: common::term(rng, &self.terms) }
+            }
             4000..4002 => Input::Close,
             4002..4100 => Input::Tick,
             4100..4700 if self.awaited.is_some() => {
                 let (server, session, term, former) = self.awaited.unwrap();
                 let message = match rng.below(10) {
-                    0..4 => ToNode::Recovered(term),
+                    0..4 => ToNode::Recovered { term, former },
                     4..8 => {
                         let (first, whole) = (self.page, rng.percent(70));
                         ToNode::Heard { term, former, first, whole }
@@ -260,11 +268,15 @@ impl CacheFuzz {
             50..75 => {
                 let number =
                     if rng.percent(80) { self.number } else { rng.next() >> rng.below(64) };
-                ToNode::Alive { number }
+                ToNode::Alive { number, groups: common::groups(rng, &self.terms) }
             }
             75..78 => ToNode::NoSession,
-            78..88 => ToNode::Serving(common::term(rng, &self.terms)),
-            88..98 => ToNode::Recovered(common::term(rng, &self.terms)),
+            78..80 => ToNode::Moved { groups: common::groups(rng, &self.terms) },
+            80..88 => ToNode::Serving(common::term(rng, &self.terms)),
+            88..98 => {
+                let term = common::term(rng, &self.terms);
+                ToNode::Recovered { term, former: SessionId(FIRST + rng.below(5)) }
+            }
             _ => {
                 let former = SessionId(FIRST + rng.below(5));
                 ToNode::Unlisted { term: common::term(rng, &self.terms), former }
@@ -353,6 +365,7 @@ fn kind(output: &Output) -> u32 {
             ToServer::Reassert { .. } => 15,
             ToServer::Reasserted { .. } => 16,
             ToServer::Page { .. } => 17,
+            ToServer::Nothing { .. } => 21,
             ToServer::Note { .. } => 19,
             ToServer::WhoHolds { .. } => 20,
             ToServer::Close => 0,

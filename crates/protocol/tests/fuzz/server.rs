@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
 use lockspan_protocol::{
-    Bugs, Claim, Epoch, Group, GroupSet, Handoff, Input, Limits, LockServer, Output, Record,
-    Refusal, Seq, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
+    Bugs, Claim, Client, Epoch, Group, GroupSet, Handoff, Input, Limits, LockServer, Output,
+    Record, Refusal, Seq, SessionId, SessionRefusal, StoreId, Term, Tick, ToNode, ToServer,
 };
 
 use crate::common::{self, OWNERS_MAX, RECORDS};
@@ -133,6 +133,7 @@ impl Fuzz for ServerFuzz {
             }
             self.check();
         }
+        assert_eq!(self.server.formers(), 0, "listed sessions are left over");
         let left = (self.server.sessions(), self.server.records(), self.server.claims());
         assert_eq!(left, (0, 0, 0), "sessions, records and claims are left over");
         assert!(self.server.graph_is_empty(), "the graph is left over");
@@ -157,7 +158,10 @@ impl ServerFuzz {
                     self.open.retain(|&other| other != session);
                     self.reasserted[session.0 as usize].clear();
                 }
-                Output::Behind { .. } | Output::Left { .. } | Output::Send { .. } => {}
+                Output::Behind { .. }
+                | Output::Left { .. }
+                | Output::Settled { .. }
+                | Output::Send { .. } => {}
             }
         }
     }
@@ -206,6 +210,10 @@ impl ServerFuzz {
             }
             30..36 => Input::Tick,
             36..40 => Input::Retire { session: common::session(rng) },
+            40..48 => {
+                let (session, handoff) = (common::session(rng), common::handoff(rng));
+                Input::Admit { session, ttl: Duration::from_secs(10), handoff }
+            }
             _ => {
                 let session = match self.open.is_empty() || rng.percent(20) {
                     true => common::session(rng),
@@ -236,6 +244,8 @@ impl ServerFuzz {
                     handoff: common::handoff(rng),
                     here: rng.percent(70),
                     last: rng.percent(20),
+                    client: rng.pick(&[Client::Node, Client::Stranger]),
+                    acts: Duration::from_millis(500 * rng.below(5)),
                 });
             }
         }
@@ -258,7 +268,11 @@ impl ServerFuzz {
             }
             0..200 => ToServer::KeepAlive { number: rng.below(10) },
             200..206 => ToServer::Close,
-            206..600 => ToServer::Acquire {
+            206..216 => {
+                let Term { groups, epoch } = common::term(rng, terms);
+                ToServer::Nothing { groups, epoch }
+            }
+            216..600 => ToServer::Acquire {
                 mode: common::mode(rng),
                 seq: common::seq(rng, last),
                 epoch: common::epoch(rng, present),
@@ -346,11 +360,12 @@ fn kind(output: &Output) -> u32 {
         Output::Ended { .. } => 1,
         Output::Behind { .. } => 2,
         Output::Left { .. } => 14,
+        Output::Settled { .. } => 17,
         Output::Send { message, .. } => match message {
             ToNode::Opened { .. } => 3,
             ToNode::Alive { .. } => 4,
             ToNode::Serving(_) => 5,
-            ToNode::Recovered(_) => 6,
+            ToNode::Recovered { .. } => 6,
             ToNode::Granted { give_back: None, .. } => 7,
             ToNode::Granted { .. } => 8,
             ToNode::Queued { .. } => 9,
@@ -361,6 +376,7 @@ fn kind(output: &Output) -> u32 {
             ToNode::Keep { .. } => 14,
             ToNode::Heard { .. } => 15,
             ToNode::NoSession => 16,
+            ToNode::Moved { .. } => 18,
             other => panic!("a server does not put out {other:?}"),
         },
     }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use lockspan_protocol::server::{Input, Listed, Output, Store, reply_to};
 use lockspan_protocol::{
-    Epoch, Handoff, LockServer, Mode, Seq, SessionId, StoreId, Tick, ToNode, ToServer, Token, cache,
+    Client, Epoch, Handoff, LockServer, Mode, Seq, SessionId, StoreId, Tick, ToNode, ToServer,
+    Token, cache,
 };
 
 use super::frozen::Frozen;
@@ -200,7 +201,7 @@ impl World {
             match output {
                 Output::Send { session, message } => self.answer(session, message),
                 Output::Store { store, what } => self.disk.pending.push((store, what)),
-                Output::Ended { .. } | Output::Left { .. } => {}
+                Output::Ended { .. } | Output::Settled { .. } | Output::Left { .. } => {}
                 Output::Behind { groups, above } => self.wrong(format!("behind {groups} {above}")),
             }
         }
@@ -229,12 +230,13 @@ impl World {
         let (store, what) = self.disk.pending.remove(0);
         match what {
             Store::Epoch(term) => self.disk.epoch = term.epoch,
-            Store::Session { session, ttl, handoff, last } => {
+            Store::Session { session, ttl, handoff, last, .. } => {
                 self.disk.sessions.insert(session, (ttl, handoff, last));
             }
             Store::Forget { session } => {
                 self.disk.sessions.remove(&session);
             }
+            Store::Settle { .. } => {}
         }
         self.tell_server(setup, Input::Stored { store });
     }
@@ -251,7 +253,8 @@ impl World {
         let listed = listed
             .map(|(&session, &(ttl, handoff, last))| {
                 let here = true;
-                Listed { session, ttl, handoff, here, last }
+                let (client, acts) = (Client::Node, Duration::ZERO);
+                Listed { session, ttl, handoff, here, last, client, acts }
             })
             .collect();
         let (groups, above) = (Setup::groups(), self.disk.epoch);

@@ -94,15 +94,18 @@ async fn the_plain_mode_and_redis_cli_exclude_each_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_keys_are_those_of_the_data_model_and_say_who_has_them() {
     let redis = Redis::start(&[]).await;
-    let locks = node(&redis, Options::new().name("billing")).await;
+    let locks = node(&redis, Options::new().label("billing@host9[412]")).await;
     let held = soon(record(&locks).write_owned()).await.unwrap();
     let identifier = cli(&redis, &["GET", WRITE]);
     let parts: Vec<&str> = identifier.split(':').collect();
-    assert!(matches!(parts[..], ["billing", random, "1"] if random.len() == 32), "{identifier}");
+    assert!(
+        matches!(parts[..], ["billing@host9[412]", random, "1"] if random.len() == 32),
+        "{identifier}"
+    );
     assert_eq!(keys(&redis), ["lockspan:ends:invoice:42", WRITE]);
     drop(held);
     let held = soon(record(&locks).read_owned()).await.unwrap();
-    assert!(cli(&redis, &["SMEMBERS", READ]).starts_with("billing:"));
+    assert!(cli(&redis, &["SMEMBERS", READ]).starts_with("billing@host9[412]:"));
     drop(held);
     emptied(&redis).await;
 }

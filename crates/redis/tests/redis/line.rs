@@ -17,6 +17,33 @@ pub(crate) fn calm() -> Options {
     Options::new().recheck(Duration::from_secs(600)).lease(Duration::from_secs(600))
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_is_told_labels_notes_and_ages_of_the_holders() {
+    let redis = Redis::start(&[]).await;
+    let billing = node(&redis, calm().label("billing@host9[412] – ärger")).await;
+    let reports = node(&redis, calm().label("reports")).await;
+    let own = record(&billing);
+    let held = soon(own.read().note("nightly import")).await.unwrap();
+    let other = soon(record(&reports).read_owned()).await.unwrap();
+    // Somebody has put an identifier there by hand, and nobody answers for it.
+    cli(&redis, &["SADD", "readlock:invoice:42", "ann"]);
+    let waiter = node(&redis, calm()).await;
+    let wanted = record(&waiter);
+    let why = wanted.write_timeout(Duration::from_secs(2)).await.unwrap_err();
+    let lockspan_client::LockError::Timeout(why) = why else { panic!("{why:?}") };
+    let mut holders: Vec<_> = why.holders.iter().map(lockspan_client::held_by).collect();
+    holders.sort();
+    let [ann, first, second] = &holders[..] else { panic!("{holders:?}") };
+    assert_eq!(ann, "held by ann");
+    assert!(first.starts_with("held by billing@host9[412] – ärger for "), "{first}");
+    assert!(first.ends_with(" (nightly import)"), "{first}");
+    assert!(second.starts_with("held by reports for "), "{second}");
+    assert!(why.connected);
+    drop((held, other));
+    cli(&redis, &["SREM", "readlock:invoice:42", "ann"]);
+    emptied(&redis).await;
+}
+
 fn waiting(redis: &Redis) -> (String, String) {
     (cli(redis, &["ZCARD", WRITERS]), cli(redis, &["SCARD", READERS]))
 }

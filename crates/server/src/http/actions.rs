@@ -16,7 +16,6 @@ use super::content::{Content, json as answer};
 use super::guard::Refused;
 use super::login::{Login, shown as name};
 use super::wiped::Wiped;
-use crate::audit::AUDIT;
 use crate::service::{Service, Work};
 use crate::users::Ends;
 
@@ -98,17 +97,10 @@ fn end_session(
 ) -> Result<hyper::Response<Content>, Refused> {
     let service = &site.shared.service;
     let mut work = Work::default();
-    let session = service.session_of(id).map_err(|why| (StatusCode::CONFLICT, why.text))?;
-    let retired = service.retire(session, &mut work);
+    let ended = service.end_session(&name(&login.user), id, &mut work);
     service.finish(&mut work);
     work.dirty.flush();
-    let left = retired.map_err(|why| (StatusCode::CONFLICT, why.to_string()))?;
-    tracing::warn!(
-        target: AUDIT,
-        user = %name(&login.user),
-        session = %id,
-        "audit: session ended by operator; it expires in {left:.1?}"
-    );
+    let left = ended.map_err(|why| (StatusCode::CONFLICT, why.text))?;
     let millis = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
     Ok(answer(StatusCode::OK, &json!({ "session": id.to_string(), "left": millis })))
 }

@@ -24,6 +24,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("page/app.js")),
     ("/views.js", "text/javascript; charset=utf-8", include_str!("page/views.js")),
+    ("/parts.js", "text/javascript; charset=utf-8", include_str!("page/parts.js")),
+    ("/graph.js", "text/javascript; charset=utf-8", include_str!("page/graph.js")),
     ("/draw.js", "text/javascript; charset=utf-8", include_str!("page/draw.js")),
     ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
 ];

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use lockspan_protocol::server::table::RecordView;
 use lockspan_protocol::{Annotation, Record};
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
@@ -11,41 +10,39 @@ use tokio::sync::SemaphorePermit;
 use super::guard::Refused;
 use super::query::Query;
 use super::shown::{self, millis};
-use super::{Site, graph};
+use super::{Site, graph, records};
 use crate::net::glob::Pattern;
-use crate::service::{Service, SessionSeen};
+use crate::service::SessionSeen;
 
-/// Records or sessions of a page, usually and at most.
-const USUAL: usize = 50;
-const MOST: usize = 200;
+/// Records or sessions of a page: the default and the maximum.
+pub(super) const USUAL: usize = 50;
+pub(super) const MOST: usize = 200;
 
 /// Sessions that are looked at while the registry is locked.
 const SESSIONS: usize = 250;
 
-/// Holders and waiters of a record in a list; alone it shows more.
-const CLAIMS_IN_LIST: usize = 6;
+/// Holders and waiters of one record.
 const CLAIMS: usize = 200;
+
+/// Holders of one record whose leases are shown.
+const LEASES: usize = 24;
 
 /// Things that happened to a record.
 const HISTORY: usize = 100;
 
-/// How often a search looks at a part of the names, before it says where to go on: each part has up
-/// to a thousand, fewer if the pattern is long.
-const LOOKS: usize = 2000;
-
-/// The time between two looks of a search, or of one at what happened to a record. A table's lock
-/// goes to whoever takes it first, and a thread that waits for it takes some time to wake up:
-/// without a pause the page would have it again, many times over.
-const PAUSE: Duration = Duration::from_millis(1);
+/// The pause between two looks at a table. A table's lock goes to the thread that takes it first,
+/// and a thread that waits for it takes some time to wake up: without a pause the page would take
+/// the lock again, many times over.
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// What `view` of the query names, for somebody who has logged in or has not.
 pub(super) async fn view(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
     match query.bytes("view") {
-        Some(b"records") => records(site, query, is_login).await,
+        Some(b"records") => records::shown(site, query, is_login).await,
         Some(b"record") => record(site, query).await,
         Some(b"sessions") => sessions(site, query, is_login).await,
         Some(b"session") => session(site, query),
-        Some(b"graph") => Ok(graph::shown(site)),
+        Some(b"graph") => Ok(graph::shown(site, is_login).await),
         _ => {
             let why = "view: must be records, record, sessions, session or graph".to_owned();
             Err((StatusCode::BAD_REQUEST, why))
@@ -53,60 +50,16 @@ pub(super) async fn view(site: &Site, query: &Query, is_login: bool) -> Result<V
     }
 }
 
-async fn records(site: &Site, query: &Query, is_login: bool) -> Result<Value, Refused> {
-    let service = &site.shared.service;
-    let count = query.count(USUAL, MOST)?;
-    let pattern = pattern(query)?;
-    let total = service.stats().records;
-    if query.bytes("only") == Some(b"waiting") {
-        let mut views = service.wanted(4 * MOST, CLAIMS_IN_LIST, |_| true);
-        let pattern = pattern.as_deref().map(Pattern::new);
-        let liked = |name: &[u8]| pattern.as_ref().is_none_or(|it| it.fits(name));
-        views.retain(|view| liked(view.record.as_bytes()));
-        views.sort_by_key(|view| std::cmp::Reverse(view.waiters.len() + view.more_waiters));
-        let is_cut = views.len() > count;
-        views.truncate(count);
-        let mut value = list(service, &views, None, total);
-        value["cut"] = json!(is_cut);
-        return Ok(value);
-    }
-    let mut cursor = Some(query.number("from")?.unwrap_or(0));
-    let _turn = turn(site, pattern.is_some(), is_login).await;
-    let (mut views, mut looks) = (Vec::new(), 0);
-    while let Some(from) = cursor
-        && views.len() < count
-        && looks < LOOKS
-    {
-        if looks > 0 {
-            tokio::time::sleep(PAUSE).await;
-        }
-        looks += 1;
-        let left = count - views.len();
-        let part = service.search(from, left, CLAIMS_IN_LIST, pattern.as_deref());
-        cursor = part.next;
-        views.extend(part.views);
-    }
-    Ok(list(service, &views, cursor, total))
-}
-
-/// Searches have their turn one after the other, those with a login among themselves: searches
-/// without one, however many, are not in the operators' way.
-async fn turn(site: &Site, is_search: bool, is_login: bool) -> Option<SemaphorePermit<'_>> {
+/// A turn for a look at all records or sessions. There is one at a time for requests with a login
+/// and one for those without, so that operators do not wait for anybody else.
+pub(super) async fn turn(site: &Site, is_login: bool) -> Option<SemaphorePermit<'_>> {
     let turns = if is_login { &site.operator_searches } else { &site.searches };
-    if is_search { turns.acquire().await.ok() } else { None }
-}
-
-fn list(service: &Service, views: &[RecordView], next: Option<u64>, total: u64) -> Value {
-    json!({
-        "records": views.iter().map(|it| shown::record(service, it)).collect::<Vec<_>>(),
-        "next": next.map(|next| next.to_string()),
-        "total": total,
-    })
+    turns.acquire().await.ok()
 }
 
 /// What a person writes into a search field: a pattern if it has a star, a question mark or a
 /// bracket, otherwise a part of a name.
-fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
+pub(super) fn pattern(query: &Query) -> Result<Option<Vec<u8>>, Refused> {
     let Some(text) = query.bytes("match") else { return Ok(None) };
     if text.len() > Record::LEN_MAX {
         let (said, most) = (text.len(), Record::LEN_MAX);
@@ -153,7 +106,7 @@ async fn record(site: &Site, query: &Query) -> Result<Value, Refused> {
     // How long the present holders can keep it at most, if they are not heard of any more.
     let holders = view.iter().flat_map(|view| &view.holders);
     let ends = holders.filter_map(|claim| service.session_seen(claim.session, 0));
-    let ends = ends.take(CLAIMS_IN_LIST * 4);
+    let ends = ends.take(LEASES);
     value["leases"] = ends
         .map(|(seen, _)| {
             json!({
@@ -174,7 +127,10 @@ async fn sessions(site: &Site, query: &Query, is_login: bool) -> Result<Value, R
     let pattern = pattern(query)?.map(|it| Pattern::new(&it));
     let service = &site.shared.service;
     let mut seen = Vec::new();
-    let _turn = turn(site, pattern.is_some(), is_login).await;
+    let _turn = match &pattern {
+        Some(_) => turn(site, is_login).await,
+        None => None,
+    };
     loop {
         // One more than are shown tells whether there are more.
         let wanted = if pattern.is_some() { SESSIONS } else { count + 1 };

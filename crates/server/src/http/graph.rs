@@ -1,20 +1,27 @@
-//! Who waits for whom: records that are held and wanted, owners as far as they are named, and the
-//! circles that were refused.
+//! What blocks what: the records with the most waiters, the owners that were named, and the
+//! deadlocks that were refused.
 
 use lockspan_protocol::Annotation;
 use serde_json::{Value, json};
 
 use super::Site;
+use super::records::sorted;
 use super::shown::{self, millis};
+use crate::service::{Order, Ranking};
 
-/// What a drawing can show.
+/// Records that a drawing can show, holders and waiters of each, and owners.
 const RECORDS: usize = 40;
 const CLAIMS: usize = 12;
 const OWNERS: usize = 200;
 
-pub(super) fn shown(site: &Site) -> Value {
+pub(super) async fn shown(site: &Site, is_login: bool) -> Value {
     let service = &site.shared.service;
-    let records = service.wanted(RECORDS, CLAIMS, |_| true);
+    let wanted = sorted(site, Ranking::new(Order::Waiters, None, true), is_login).await;
+    let names = wanted.records.iter().take(RECORDS);
+    // A waiter may have got the record since.
+    let views = names.filter_map(|record| service.look(record, 2 * CLAIMS));
+    let views = views.filter(|view| !view.waiters.is_empty());
+    let records: Vec<_> = views.map(|view| shown::record(service, &view.cut(CLAIMS))).collect();
     let owners = service.owners(OWNERS, |_| true);
     let owners = owners.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
@@ -27,8 +34,8 @@ pub(super) fn shown(site: &Site) -> Value {
             "owners": ids,
         })
     });
-    let circles = service.circles();
-    let circles = circles.iter().map(|it| {
+    let deadlocks = service.deadlocks();
+    let deadlocks = deadlocks.iter().map(|it| {
         let ids: Vec<_> = it.owners.iter().map(|owner| owner.0.to_string()).collect();
         let who = service.who(it.session);
         json!({
@@ -41,8 +48,9 @@ pub(super) fn shown(site: &Site) -> Value {
         })
     });
     json!({
-        "records": records.iter().map(|it| shown::record(service, it)).collect::<Vec<_>>(),
+        "records": records,
+        "found": wanted.found,
         "owners": owners.collect::<Vec<_>>(),
-        "circles": circles.collect::<Vec<_>>(),
+        "deadlocks": deadlocks.collect::<Vec<_>>(),
     })
 }

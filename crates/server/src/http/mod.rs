@@ -33,6 +33,7 @@ mod places;
 mod prometheus;
 mod pulse;
 mod query;
+mod records;
 mod samples;
 mod shown;
 mod wiped;

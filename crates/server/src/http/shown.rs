@@ -58,7 +58,7 @@ pub(super) fn record(service: &Service, view: &RecordView) -> Value {
         "key": key(&view.record),
         "state": state(view.state),
         "holders": claims(&view.holders),
-        "waiters": view.waiters_in_turn().into_iter().map(claim).collect::<Vec<_>>(),
+        "waiters": claims(&view.waiters),
         "more_holders": view.more_holders,
         "more_waiters": view.more_waiters,
     })

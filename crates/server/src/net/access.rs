@@ -5,6 +5,7 @@
 //! | `HELLO` with `AUTH`, `AUTH`, `QUIT`, `RESET` | nothing |
 //! | `LS.ACQUIRE`, `LS.CONVERT`, `LS.REASSERT`, also by `LS.TELL` | *read*; *write* to upgrade |
 //! | `LS.LOCK`, `LS.RENEW` | the same, and a lock is its user's own |
+//! | `LS.LOCKALL` | the same, for each record |
 //! | `LS.RELEASE`, `LS.CANCEL`, also by `LS.TELL` | *read* or *write*: others can't hold it |
 //! | `LS.INSPECT`, `LS.HISTORY` | *inspect* |
 //! | whatever names a session | its secret number, and that it is the user's own |
@@ -257,6 +258,11 @@ impl Connection {
             | Command::Renew { record, grant: LockGrant { mode, .. }, .. } => {
                 known.check(verb_of(*mode), record)?;
             }
+            Command::LockAll { records, .. } => {
+                for (record, mode) in records {
+                    known.check(verb_of(*mode), record)?;
+                }
+            }
             Command::Inspect { record } | Command::History { record, .. } => {
                 known.check(Verb::Inspect, record)?;
             }
@@ -343,6 +349,10 @@ fn sessions_of(command: &Command) -> Vec<SessionId> {
         | Command::Release { session, .. }
         | Command::Cancel { session, .. } => vec![*session],
         Command::Lock { id, record, .. } => id.iter().map(|id| session_of(*id, record)).collect(),
+        Command::LockAll { id, records, .. } => {
+            let of = |id| records.iter().map(move |(record, _)| session_of(id, record));
+            id.iter().flat_map(|id| of(*id)).collect()
+        }
         Command::Renew { id, record, .. } => vec![session_of(*id, record)],
         Command::Unlock { handle, record } => vec![session_of(handle.id, record)],
         Command::Reassert { session, former, .. } | Command::Reasserted { session, former, .. } => {

@@ -2,7 +2,9 @@
 //! ask.
 
 use bytes::Bytes;
-use lockspan_wire::{ClientCommand, Command, CommandError, ErrorCode, Protocol, Value, reply};
+use lockspan_wire::{
+    ClientCommand, Command, CommandError, ErrorCode, NODE_PROTOCOL, Protocol, Value, reply,
+};
 
 use super::connection::{Connection, Later};
 use super::login::Login;
@@ -48,12 +50,14 @@ impl Connection {
             return;
         }
         let reply = match command {
-            Command::Hello { protocol, auth: None, name } => self.hello(protocol, name),
+            Command::Hello { protocol, auth: None, name, speaks } => {
+                self.hello(protocol, name, speaks)
+            }
             Command::Hello { .. } | Command::Auth { .. } if self.shared.users.is_none() => {
                 no_users()
             }
-            Command::Hello { protocol, auth: Some((user, password)), name } => {
-                let hello = Some((protocol, name));
+            Command::Hello { protocol, auth: Some((user, password)), name, speaks } => {
+                let hello = Some((protocol, name, speaks));
                 self.later = Some(Later::Login(Login { user, password, hello }));
                 return;
             }
@@ -108,7 +112,18 @@ impl Connection {
         true
     }
 
-    pub(super) fn hello(&mut self, protocol: Option<Protocol>, name: Option<Bytes>) -> Reply {
+    /// The latest protocol of nodes that both sides speak counts from now on.
+    pub(super) fn set_speaks(&mut self, speaks: u32) {
+        self.speaks = speaks.min(NODE_PROTOCOL);
+        self.outbox.set_speaks(self.speaks);
+    }
+
+    pub(super) fn hello(
+        &mut self,
+        protocol: Option<Protocol>,
+        name: Option<Bytes>,
+        speaks: Option<u32>,
+    ) -> Reply {
         if let Some(name) = name {
             let name = label("HELLO", &name)?;
             self.peer.about(|about| about.name = name);
@@ -117,7 +132,10 @@ impl Connection {
             self.protocol = protocol;
             self.outbox.set_protocol(protocol);
         }
-        Ok(reply::hello(env!("CARGO_PKG_VERSION"), self.protocol, self.outbox.id))
+        if let Some(speaks) = speaks {
+            self.set_speaks(speaks);
+        }
+        Ok(reply::hello(env!("CARGO_PKG_VERSION"), self.protocol, self.outbox.id, self.speaks))
     }
 
     /// A RESP2 connection with a subscription reads lists and nothing else, so there it is one.

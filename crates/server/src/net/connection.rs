@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant as StdInstant};
 
 use bytes::BytesMut;
@@ -34,7 +34,7 @@ use super::login::Login;
 use super::outbox::{Closed, Dirty, Outbox};
 use super::peers::Peer;
 use crate::clock;
-use crate::service::{Seat, Work};
+use crate::service::{Chain, Seat, Work};
 use crate::turn::{OUTBOXES, Turn};
 
 /// How much is read at once.
@@ -66,6 +66,8 @@ pub(super) struct Connection {
     pub(super) peer: Arc<Peer>,
     pub(super) outbox: Arc<Outbox>,
     pub(super) protocol: Protocol,
+    /// The protocol of nodes that was agreed.
+    pub(super) speaks: u32,
     /// Whom it speaks for.
     pub(super) access: Access,
     /// What has to be done before the next command is looked at.
@@ -76,6 +78,8 @@ pub(super) struct Connection {
     pub(super) ticket: Ticket,
     /// The sessions that were named here, and the last of them.
     pub(super) seats: HashMap<SessionId, Arc<Seat>>,
+    /// Its commands that take several locks.
+    pub(super) chains: Vec<Weak<Chain>>,
     pub(super) last: Option<Arc<Seat>>,
     /// With so many, those that are over are forgotten.
     seats_max: usize,
@@ -106,11 +110,13 @@ pub(super) async fn serve(shared: Arc<Shared>, peer: Arc<Peer>, ticket: Ticket) 
         peer,
         outbox: Arc::clone(&outbox),
         protocol: Protocol::Resp2,
+        speaks: 1,
         access,
         later: None,
         login_by,
         ticket,
         seats: HashMap::new(),
+        chains: Vec::new(),
         last: None,
         seats_max: SEATS,
         told: None,
@@ -355,6 +361,10 @@ impl Connection {
     async fn answer_rest(&mut self) {
         sent(&self.outbox).await;
         if !self.outbox.is_sent() {
+            // What they wait for is withdrawn, whether they brought an id or not.
+            for chain in self.chains.iter().filter_map(Weak::upgrade) {
+                chain.failed();
+            }
             self.forsake().await;
             let text = "the connection ended before this command was answered; the command is \
                         withdrawn";
@@ -369,7 +379,11 @@ impl Connection {
     async fn forsake(&mut self) {
         let shared = Arc::clone(&self.shared);
         let mut turn = shared.lane.begin(clock::now());
-        let seats: Vec<_> = self.seats.drain().map(|(_, seat)| seat).collect();
+        let mut seats: Vec<_> = self.seats.drain().map(|(_, seat)| seat).collect();
+        for chain in self.chains.drain(..).filter_map(|chain| chain.upgrade()) {
+            chain.forsaken();
+            seats.extend(chain.current());
+        }
         for seat in seats {
             seat.stop_listening(&self.outbox);
             if !shared.service.is_halted() {

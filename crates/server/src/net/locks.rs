@@ -5,20 +5,24 @@ use std::time::Duration;
 
 use lockspan_protocol::server::reply_to;
 use lockspan_protocol::{
-    Annotation, Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
+    Annotation, Client, Record, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
 };
 use lockspan_wire::{
     Command, CommandError, ErrorCode, Event, Events, LockId, Protocol, PublicId, Value, reply,
 };
 
 use super::connection::Connection;
-use crate::audit::AUDIT;
 use crate::config::Address;
-use crate::service::{LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of};
+use crate::service::{
+    LockAllWish, LockTag, LockWish, Seat, Service, Wish, Work, check_waits, session_of,
+};
 use crate::users::Verb;
 
 /// The lease of a session that names none, if the limits allow it.
 const LEASE: Duration = Duration::from_secs(10);
+
+/// Whether groups may be at other servers. One server has all of them.
+const SHARES_GROUPS: bool = false;
 
 /// A reply now, or none because it comes later.
 type Answer = Result<Option<Value>, CommandError>;
@@ -32,12 +36,20 @@ impl Connection {
             self.outbox.reply(&value, &mut work.dirty);
             return;
         }
+        if matches!(message, ToServer::Open { .. })
+            && let Err(why) = check_version(self.speaks, SHARES_GROUPS)
+        {
+            self.outbox.reply(&why.into(), &mut work.dirty);
+            return;
+        }
         let event = match message {
             ToServer::Open { ttl, handoff } => {
                 let outbox = Arc::clone(&self.outbox);
                 let join = |seat: &Arc<Seat>| seat.listen_as_node(&outbox);
                 let owner = self.access.user();
-                match self.shared.service.open(session, ttl, handoff, owner, join, work) {
+                let client = if self.speaks < 2 { Client::Stranger } else { Client::Node };
+                let wish = (ttl, handoff, client);
+                match self.shared.service.open(session, wish, owner, join, work) {
                     Ok(seat) => {
                         self.remember(&seat);
                         None
@@ -176,6 +188,7 @@ impl Connection {
                 self.shared.service.cancel(&seat, &record, seq, work).map(Some)
             }
             Command::Lock { .. } => self.lock(command, work),
+            Command::LockAll { .. } => self.lock_all(command, work),
             Command::Renew { record, id, grant } => {
                 let (session, service) = (session_of(id, &record), &self.shared.service);
                 let seat = service.seat(session).filter(|seat| self.access.owns(seat));
@@ -243,7 +256,8 @@ impl Connection {
             Service::await_open(seat, outbox.open_slot());
         };
         let owner = self.access.user();
-        let opened = self.shared.service.open(session, ttl, handoff, owner, join, work);
+        let wish = (ttl, handoff, Client::Stranger);
+        let opened = self.shared.service.open(session, wish, owner, join, work);
         let seat = opened.map_err(|why| CommandError::from(&why))?;
         self.label(&seat, label);
         self.remember(&seat);
@@ -277,6 +291,27 @@ impl Connection {
         Ok(None)
     }
 
+    /// `LS.LOCKALL`: the reply comes when the last record is granted.
+    fn lock_all(&mut self, command: Command, work: &mut Work) -> Answer {
+        let Command::LockAll { records, wait, ttl, id, label, note } = command else {
+            return Ok(None);
+        };
+        check_waits(&self.outbox)?;
+        let tag = match id {
+            Some(id) => LockTag { id, brought: true },
+            None => LockTag { id: draw_id()?, brought: false },
+        };
+        let ttl = ttl.unwrap_or_else(|| self.default_lease());
+        let label = label.or_else(|| self.peer.label());
+        let owner = self.access.user().cloned();
+        let wish = LockAllWish { records, wait, ttl, tag, owner, label, note };
+        let (chain, seat) = self.shared.service.lock_all(&self.outbox, wish, work)?;
+        self.remember(&seat);
+        self.chains.retain(|chain| chain.strong_count() > 0);
+        self.chains.push(Arc::downgrade(&chain));
+        Ok(None)
+    }
+
     /// The lease of a session that names none.
     fn default_lease(&self) -> Duration {
         let limits = &self.shared.service.limits;
@@ -285,18 +320,10 @@ impl Connection {
 
     /// `LS.END`: an operator ends a session. How long its last lease lasts.
     fn end(&self, id: PublicId, work: &mut Work) -> Result<Duration, CommandError> {
-        let service = &self.shared.service;
         let gate = self.shared.config.audit.check();
         gate.map_err(|why| CommandError::new(ErrorCode::Limit, why))?;
-        let left = service.retire(service.session_of(id)?, work);
-        let left = left.map_err(|why| CommandError::from(&why))?;
-        tracing::warn!(
-            target: AUDIT,
-            user = %self.access.user().map_or("-", |user| &**user),
-            session = %id,
-            "audit: LS.END: session ended by operator; it expires in {left:.1?}"
-        );
-        Ok(left)
+        let user = self.access.user().map_or("-", |user| &**user);
+        self.shared.service.end_session(user, id, work)
     }
 
     /// `LS.TAKEBACK`: an operator asks the holders of a record to give it back. Returns for how
@@ -368,4 +395,30 @@ fn draw() -> Result<u64, CommandError> {
         )
     })?;
     Ok(drawn.max(1))
+}
+
+/// Whether a node of this protocol may open a session. One of protocol 1 takes an extension for one
+/// of all that it has, which is not so where other servers may have some of the groups.
+fn check_version(speaks: u32, shares_groups: bool) -> Result<(), CommandError> {
+    if speaks >= 2 || !shares_groups {
+        return Ok(());
+    }
+    let text = format!(
+        "LS.TELL: this client speaks version {speaks} of the protocol of nodes, and the servers of \
+         a cluster need version 2 or later: upgrade the lockspan client"
+    );
+    Err(CommandError::new(ErrorCode::Refused, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_node_is_refused_where_groups_are_shared_and_told_what_to_upgrade() {
+        assert!(check_version(1, false).is_ok(), "one server has all groups");
+        assert!(check_version(2, true).is_ok());
+        let Err(why) = check_version(1, true) else { panic!("it is unsafe") };
+        assert!(why.to_string().ends_with("upgrade the lockspan client"), "{why}");
+    }
 }

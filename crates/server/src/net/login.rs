@@ -14,13 +14,16 @@ use crate::service::Work;
 use crate::turn::Turn;
 use crate::users::{Refused, User, Verb};
 
+/// What `HELLO` said beside the user: the RESP, a name, and the protocol of nodes.
+type Hello = (Option<Protocol>, Option<Bytes>, Option<u32>);
+
 /// A login that is not decided yet.
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) user: Bytes,
     pub(super) password: Secret,
     /// What else `HELLO` said.
-    pub(super) hello: Option<(Option<Protocol>, Option<Bytes>)>,
+    pub(super) hello: Option<Hello>,
 }
 
 /// How often it is looked whether a client that waits for the answer to its login is still there.
@@ -44,7 +47,7 @@ impl Connection {
         let mut is_over = false;
         let reply = match checked {
             Ok(user) => match (self.become_user(user, turn).await, hello) {
-                (Ok(()), Some((protocol, name))) => self.hello(protocol, name),
+                (Ok(()), Some((protocol, name, speaks))) => self.hello(protocol, name, speaks),
                 (Ok(()), None) => Ok(Value::OK),
                 (Err(why), _) => {
                     is_over = self.access.is_nobody();

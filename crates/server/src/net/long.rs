@@ -164,7 +164,7 @@ impl Connection {
         let records = self.shown_all(&records, turn).await;
         let owners = service.owners(WAITS, |record| may(record.datatype()));
         turn.give_way().await;
-        let mut deadlocks = service.circles();
+        let mut deadlocks = service.deadlocks();
         deadlocks.retain(|it| may(it.record.datatype()));
         let public = |session| service.who(session);
         let value = reply::waits(records, &owners, &deadlocks, &public, clock::now());
@@ -257,6 +257,7 @@ impl Connection {
         self.log_out();
         self.peer.about(|about| about.name.clear());
         self.protocol = lockspan_wire::Protocol::Resp2;
+        self.set_speaks(1);
         self.outbox.set_protocol(self.protocol);
     }
 

@@ -32,11 +32,12 @@ use std::sync::{Arc, Mutex};
 use bytes::{Buf as _, BytesMut};
 use lockspan_protocol::SessionId;
 use lockspan_tls::Stream;
-use lockspan_wire::{Event, EventStyle, Protocol, Value, put_event, put_value};
+use lockspan_wire::{Event, EventStyle, NODE_PROTOCOL, Protocol, Value, put_event, put_value};
 use tokio::sync::Notify;
 
 use super::budget::{Budget, STEP};
 use super::held::HeldBack;
+use crate::service::Chain;
 
 /// Buffers that grew larger than this are not kept.
 const KEPT: usize = 64 << 10;
@@ -68,6 +69,8 @@ struct Inner {
     /// Bytes that may wait.
     max: usize,
     protocol: Protocol,
+    /// The protocol of nodes that was agreed; 0 if none was.
+    speaks: u32,
     buf: BytesMut,
     /// Written before `buf`: what a full socket did not take.
     rest: BytesMut,
@@ -107,6 +110,8 @@ pub(crate) struct Slot {
     /// What the client spoke when its command came: it expects the reply in that, whatever it says
     /// since.
     protocol: Protocol,
+    /// The locks that are taken one after the other before this reply is known.
+    chain: Option<Arc<Chain>>,
 }
 
 /// Outboxes that have something new, to be flushed when no lock is held.
@@ -148,9 +153,25 @@ impl PartialEq for Slot {
 impl Slot {
     /// The reply is known now.
     pub(crate) fn fill(self, value: &Value, dirty: &mut Dirty) {
+        if let Some(chain) = &self.chain {
+            chain.failed();
+        }
         let value = (value, self.protocol);
         let fill = |inner: &mut Inner| inner.held.fill(self.number, value, &mut inner.buf);
         self.outbox.change(dirty, Put::Other, fill);
+    }
+
+    /// The reply is that of several locks, which end if it becomes anything else.
+    pub(crate) fn with_chain(self, chain: Arc<Chain>) -> Self {
+        Self { chain: Some(chain), ..self }
+    }
+
+    pub(crate) fn without_chain(self) -> Self {
+        Self { chain: None, ..self }
+    }
+
+    pub(crate) fn chain(&self) -> Option<&Arc<Chain>> {
+        self.chain.as_ref()
     }
 
     /// Whether no earlier reply is outstanding, so that this one is sent as soon as it is known.
@@ -234,7 +255,7 @@ impl Outbox {
     pub(crate) fn open_slot(self: &Arc<Self>) -> Slot {
         let mut inner = self.lock();
         let (number, protocol) = (inner.held.open(), inner.protocol);
-        Slot { outbox: Arc::clone(self), number, protocol }
+        Slot { outbox: Arc::clone(self), number, protocol, chain: None }
     }
 
     /// Every reply that is not known yet is this one.
@@ -278,11 +299,17 @@ impl Outbox {
     ) {
         self.change(dirty, Put::Other, |inner| {
             let style = match (as_message, inner.protocol) {
+                (false, Protocol::Resp3) if inner.speaks < NODE_PROTOCOL => EventStyle::OldPush,
                 (false, Protocol::Resp3) => EventStyle::Push,
                 (_, protocol) => EventStyle::Message(protocol),
             };
             put_event(session, event, style, &mut inner.buf);
         });
+    }
+
+    /// The protocol of nodes that was agreed.
+    pub(crate) fn set_speaks(&self, speaks: u32) {
+        self.lock().speaks = speaks;
     }
 
     /// What the client speaks from its next reply on.

@@ -8,7 +8,8 @@ use lockspan_protocol::server::registry::{Registry, RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::server::{Listed, Output, Store};
 use lockspan_protocol::{
-    Epoch, Group, GroupSet, Limits, Seq, SessionId, StoreId, TermRefusal, Tick, ToNode, Token,
+    Epoch, Group, GroupSet, Limits, Seq, SessionId, SessionRefusal, StoreId, TermRefusal, Tick,
+    ToNode, Token,
 };
 use lockspan_wire::{ErrorCode, Event, Value};
 
@@ -90,6 +91,20 @@ impl Desk {
 
     pub(super) fn is_orphan(&self, session: SessionId) -> bool {
         self.orphans.contains(&session)
+    }
+
+    /// A session is ended by its client, on this connection, or because nobody can use it.
+    pub(super) fn close(
+        &mut self,
+        session: SessionId,
+        from: Option<u64>,
+    ) -> Result<(), SessionRefusal> {
+        self.registry.close(session, &mut self.out)?;
+        self.seats.get(&session).inspect(|seat| seat.close(from));
+        if let Some(recovers) = &mut self.recovers {
+            recovers.is_back(session);
+        }
+        Ok(())
     }
 }
 
@@ -194,8 +209,8 @@ impl Service {
         loop {
             for note in std::mem::take(&mut work.notes) {
                 match note {
-                    Note::Recovered { former } => {
-                        desk.registry.recovered(former, &mut desk.out);
+                    Note::Recovered { former, by, groups } => {
+                        desk.registry.recovered(former, by, groups, &mut desk.out);
                         if let Some(recovers) = &mut desk.recovers
                             && !desk.registry.recovers(former)
                         {
@@ -203,7 +218,6 @@ impl Service {
                         }
                     }
                     Note::Progress { session } => desk.registry.progressed(session),
-                    Note::Dropped { former } => desk.registry.dropped(former),
                     Note::Behind { groups, above, by } => {
                         self.behind(desk, now, groups, above, by, work);
                     }
@@ -247,8 +261,10 @@ impl Service {
                     stored.expect("the write is under way");
                 }
             }
+            Output::Settled { former } => {
+                desk.phantom.take_if(|phantom| phantom.session == former);
+            }
             Output::Ended { session } => {
-                desk.phantom.take_if(|phantom| phantom.session == session);
                 if let Some(seat) = desk.seats.remove(&session) {
                     desk.by_public.remove(seat.public, session);
                     if let Some(owner) = seat.owner() {
@@ -300,6 +316,11 @@ impl Service {
                     self.meters.lost_grants.add(ended);
                 }
                 seat.inspect(|seat| seat.fail(work));
+            }
+            ToTables::FormerOver { former, groups } => {
+                for shard in 0..self.shards.len() {
+                    self.tell_shard(shard, TableInput::FormerOver { former, groups }, work);
+                }
             }
             ToTables::Begin { term, listed, .. } => {
                 let groups = term.groups;

@@ -136,7 +136,7 @@ impl Service {
                     "session {} reports {above}, but the current one is {present}: the data \
                      directory is an old copy. Continuing above the reported epoch; clients \
                      re-assert their locks",
-                    self.public(by)
+                    self.who_at(desk, by)
                 );
                 desk.epochs.believed_at = Some(now);
                 // One server has all groups, so all of its storage went back.
@@ -151,7 +151,7 @@ impl Service {
                         "session {} reports {above}, but the current one is {present}: ignored \
                          ({why}). If the data directory is an old copy, see \
                          docs/operating.md{times}",
-                        self.public(by)
+                        self.who_at(desk, by)
                     );
                 }
             }
@@ -187,6 +187,8 @@ impl Service {
             handoff: it.handoff,
             here: true,
             last: false,
+            client: it.client,
+            acts: Duration::ZERO,
         });
         let listed: Vec<_> = open.chain(desk.phantom()).collect();
         if let Err(why) = desk.registry.take(now, groups, above, listed, &mut desk.out) {

@@ -43,7 +43,8 @@ use std::time::Duration;
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest as _};
 use lockspan_protocol::{
-    Annotation, Claim, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick, ToServer, Token,
+    Annotation, Claim, Client, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, Tick,
+    ToServer, Token,
 };
 use lockspan_wire::{CommandError, ErrorCode, LockGrant, LockHandle, LockId, Value, Wait, reply};
 
@@ -136,9 +137,23 @@ impl Service {
         wish: LockWish,
         work: &mut Work,
     ) -> Result<Arc<Seat>, CommandError> {
+        self.lock_in(|_| outbox.open_slot(), ttl, owner, wish, work)
+    }
+
+    /// The same, with the reply in this slot, which is made when the seat is known and before
+    /// anybody goes on with the lock. An error that is returned has not used it.
+    pub(super) fn lock_in(
+        &self,
+        slot: impl FnOnce(&Arc<Seat>) -> Slot,
+        ttl: Duration,
+        owner: Option<&Arc<str>>,
+        wish: LockWish,
+        work: &mut Work,
+    ) -> Result<Arc<Seat>, CommandError> {
         let session = session_of(wish.tag.id, &wish.record);
-        let join = |seat: &Arc<Seat>| seat.await_lock(LockAsk { wish, slot: outbox.open_slot() });
-        self.open(session, ttl, Handoff::Direct, owner, join, work).map_err(|why| match why {
+        let join = |seat: &Arc<Seat>| seat.await_lock(LockAsk { wish, slot: slot(seat) });
+        let opening = (ttl, Handoff::Direct, Client::Stranger);
+        self.open(session, opening, owner, join, work).map_err(|why| match why {
             SessionRefusal::Unknown => {
                 let text = "the lock with this ID has ended: it was unlocked, or its lease expired \
                             before it was renewed; use a new random ID for each lock";
@@ -198,6 +213,9 @@ impl Service {
 
     /// A lock was granted: its lease begins now, and then its client is told.
     pub(super) fn lock_granted(&self, granted: LockGranted, work: &mut Work) {
+        if let Some(chain) = granted.slot.chain().cloned() {
+            return self.lock_next(&chain, granted, work);
+        }
         let LockGranted { seat, slot, tag, record, mode, token } = granted;
         if !tag.brought && slot.is_closed() {
             // Nobody has heard of this lock, and nobody can ask for it again.
@@ -205,6 +223,8 @@ impl Service {
             return;
         }
         let is_next = slot.is_next();
+        // Before the lease is kept: an `LS.LOCKALL` that fails ends the lock earlier, or not.
+        seat.lock_was_replied();
         let value = match self.keep_lock(seat.id, work) {
             Ok(lease) => {
                 // The lease is kept until the reply goes out, but is not whole then.
@@ -272,11 +292,16 @@ impl Service {
             let text = format!("the lock on {} is no longer held", show(record));
             return Err(CommandError::new(ErrorCode::NotHeld, text));
         }
+        seat.lock_was_replied();
         self.keep_lock(seat.id, work)
     }
 
     /// Extends the lease of a lock that is held, for its client: how long it is from now on.
-    fn keep_lock(&self, session: SessionId, work: &mut Work) -> Result<Duration, CommandError> {
+    pub(super) fn keep_lock(
+        &self,
+        session: SessionId,
+        work: &mut Work,
+    ) -> Result<Duration, CommandError> {
         let seen = self.with_desk(work, |desk, _| desk.registry.open_session(session));
         if seen.is_some_and(|seen| seen.last) {
             let text = "an operator has ended this lock, and its lease is no longer extended: stop \

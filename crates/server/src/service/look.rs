@@ -4,7 +4,6 @@
 //! for no longer than a thousand names or sessions take; the caller lets others have their turn
 //! between two steps.
 
-use std::cell::Cell;
 use std::sync::Arc;
 
 use lockspan_protocol::server::table::RecordView;
@@ -48,7 +47,7 @@ const COUNTED: usize = 16;
 const PLACE_BITS: u32 = 44;
 
 /// How many places are looked at while a table is locked: a long pattern takes longer for a name.
-fn steps(pattern: Option<&Pattern>) -> usize {
+pub(super) fn steps(pattern: Option<&Pattern>) -> usize {
     STEPS / pattern.map_or(1, Pattern::words)
 }
 
@@ -61,38 +60,6 @@ impl Service {
     /// The same, with at most so many of its claims.
     pub(crate) fn look(&self, record: &Record, claims: usize) -> Option<RecordView> {
         crate::lock(&self.shards[self.shard_of(record.group())]).table.look(record, claims)
-    }
-
-    /// Some of the records from `cursor` on that fit the pattern: as many as are wanted, or
-    /// as are found in one look at one table. The table is locked while [`STEPS`] names are looked
-    /// at, and `count` records are copied, at most.
-    pub(crate) fn search(
-        &self,
-        cursor: u64,
-        count: usize,
-        claims: usize,
-        pattern: Option<&[u8]>,
-    ) -> Found {
-        let parsed = pattern.map(Pattern::new);
-        let steps = steps(parsed.as_ref());
-        let mut found = Found { views: Vec::new(), next: None };
-        let matches = Cell::new(0);
-        let liked = |record: &Record| {
-            let is_one = matches.get() < count
-                && parsed.as_ref().is_none_or(|it| it.fits(record.as_bytes()));
-            matches.set(matches.get() + usize::from(is_one));
-            is_one
-        };
-        let (shard, place) = place_of(cursor);
-        let Some(table) = self.shards.get(shard) else { return found };
-        let (views, next) = crate::lock(table).table.page_of(place, steps, CLAIMS, liked);
-        let mut after = next.map_or((shard + 1, 0), |next| (shard, next));
-        if views.len() >= count {
-            after = (shard, views.last().map_or(place, |(at, _)| at + 1));
-        }
-        found.views = views.into_iter().map(|(_, view)| view.cut(claims)).collect();
-        found.next = (after.0 < self.shards.len()).then_some(cursor_of(after));
-        found
     }
 
     /// Looks at one table for a moment. Whether the look goes on; `may` says which records may be
@@ -243,14 +210,6 @@ impl SessionsLook {
     pub(crate) fn seen(self) -> Vec<SessionView> {
         self.views.into_iter().map(|(_, view)| view).collect()
     }
-}
-
-/// What a search has found so far.
-#[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) views: Vec<RecordView>,
-    /// Where to go on, unless this is all.
-    pub(crate) next: Option<u64>,
 }
 
 /// A part of the records.

@@ -36,17 +36,18 @@
 //! 4. **A lease that is over, and the timer is late.** The registry looks at its leases before each
 //!    thing that it does, so no such lease is extended. A table may serve the session until it
 //!    hears of the end, as in 3; its records go to nobody before that.
-//! 5. **`Recovered` and `Dropped` reach the registry late**, when the table is unlocked. Each takes
-//!    one from a count that the beginning of a term has raised. The sum does not depend on the
-//!    order, and while it is too high the session is not extended but told to re-assert, which is
-//!    answered again. A late `Progress` extends nothing that was not extended anyway, or may be.
+//! 5. **`Recovered` reaches the registry late**, when the table is unlocked. It takes groups from a
+//!    set that the beginning of a term has filled, so the order does not matter; until then the
+//!    session is not extended there but told to re-assert, which is answered again. If the session
+//!    that has spoken is over meanwhile, the registry keeps what it has (R6). A late `Progress`
+//!    extends nothing that was not extended anyway, or may be.
 //! 6. **`Behind` reaches the registry late**, perhaps when the groups are in a later term already.
 //!    It counts only against a term that is not above the epoch that it names, so a late double
 //!    does not end a new term, and no epoch is taken twice.
 //! 7. **A victim of the graph is refused late.** The table refuses it only if it still waits with
-//!    that number. If it was granted meanwhile, the circle is gone. If it asked again meanwhile, it
-//!    is refused all the same, and its second fact is withdrawn by that. So a circle is always
-//!    broken; that somebody may be refused for a circle that has just dissolved is said in
+//!    that number. If it was granted meanwhile, the cycle is gone. If it asked again meanwhile, it
+//!    is refused all the same, and its second fact is withdrawn by that. So a cycle is always
+//!    broken; that somebody may be refused for a cycle that has just dissolved is said in
 //!    `docs/protocol.md`.
 //!
 //! `now` is read once for all commands of one turn of a connection. A table takes the latest that
@@ -57,12 +58,14 @@ mod desk;
 mod epochs;
 mod labels;
 mod lock;
+mod lock_all;
 mod look;
 mod of_users;
 mod operate;
 mod patience;
 mod places;
 mod public;
+mod ranking;
 mod recovery;
 mod seat;
 mod sessions;
@@ -96,11 +99,14 @@ pub(crate) use acquire::{Wish, check_waits};
 use desk::Desk;
 use lock::Vigils;
 pub(crate) use lock::{LockTag, LockWish, session_of};
+use lock_all::Abandoned;
+pub(crate) use lock_all::{Chain, LockAllWish};
 pub(crate) use look::{LocksLook, SessionsLook};
 pub(crate) use of_users::PerUser;
 use patience::Patiences;
 use places::Places;
 pub(crate) use public::PublicKey;
+pub(crate) use ranking::{DEEPEST, Order, Ranking};
 pub(crate) use seat::Seat;
 use shard::Shard;
 pub(crate) use watching::{Counted, SessionSeen};
@@ -119,6 +125,8 @@ pub(crate) struct Service {
     epochs: Box<[AtomicU32]>,
     patiences: Patiences,
     vigils: Vigils,
+    /// Locks of commands for several that have failed.
+    abandoned: Arc<Abandoned>,
     places: Places,
     /// When the timer rings next, in microseconds.
     rings_at: AtomicU64,
@@ -141,8 +149,8 @@ pub(crate) struct Service {
     pub(crate) shown_epochs: Seldom,
     /// By which tables count.
     pub(crate) datatypes: Arc<Datatypes>,
-    /// The last waits that were refused because they closed a circle.
-    circles: Mutex<VecDeque<Deadlock>>,
+    /// The last waits that were refused because they closed a cycle (a deadlock).
+    deadlocks: Mutex<VecDeque<Deadlock>>,
 }
 
 impl Service {
@@ -168,6 +176,7 @@ impl Service {
             epochs: (0..GROUPS).map(|_| AtomicU32::new(0)).collect(),
             patiences: Patiences::default(),
             vigils: Vigils::default(),
+            abandoned: Arc::default(),
             places: Places::default(),
             rings_at: AtomicU64::new(u64::MAX),
             rings_earlier: Notify::new(),
@@ -181,7 +190,7 @@ impl Service {
             meters: Meters::default(),
             shown_epochs: Seldom::default(),
             datatypes,
-            circles: Mutex::default(),
+            deadlocks: Mutex::default(),
         }
     }
 
@@ -305,7 +314,10 @@ impl Service {
 
     /// Does what was left to do; it may lead to more. What is to be sent stays.
     pub(crate) fn finish(&self, work: &mut Work) {
-        while work.is_left() {
+        while work.is_left() || !self.abandoned.is_empty() {
+            for (seat, slot) in self.abandoned.take() {
+                self.end_abandoned(&seat, &slot, work);
+            }
             self.patiences.change(&mut work.patience, &mut work.patience_over);
             self.ring_by(self.patiences.next_deadline());
             if !work.places.is_empty() {

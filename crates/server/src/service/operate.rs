@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockspan_protocol::{
-    Annotation, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, ToServer,
+    Annotation, Client, Handoff, Mode, Record, Seq, SessionId, SessionRefusal, ToServer,
 };
+use lockspan_wire::{CommandError, PublicId};
 use tokio::time::Instant;
 
 use super::{Service, Work};
@@ -23,11 +24,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 impl Service {
     /// The session is extended no more, and whoever listens for it is told at once that it is over.
     /// What it holds is free when its lease is. Tells how much of that is left.
-    pub(crate) fn retire(
-        &self,
-        session: SessionId,
-        work: &mut Work,
-    ) -> Result<Duration, SessionRefusal> {
+    fn retire(&self, session: SessionId, work: &mut Work) -> Result<Duration, SessionRefusal> {
         self.with_desk(work, |desk, now| {
             desk.registry.retire(session, &mut desk.out)?;
             if let Some(seat) = desk.seats.get(&session) {
@@ -38,13 +35,35 @@ impl Service {
         })
     }
 
+    /// Ends a session for an operator who may do so, and leaves a line in the log. How much of its
+    /// lease is left, or why nothing was done.
+    pub(crate) fn end_session(
+        &self,
+        user: &str,
+        id: PublicId,
+        work: &mut Work,
+    ) -> Result<Duration, CommandError> {
+        let session = self.session_of(id)?;
+        let label = self.who(session).label;
+        let left = self.retire(session, work).map_err(|why| CommandError::from(&why))?;
+        tracing::warn!(
+            target: AUDIT,
+            user = %user,
+            session = %id,
+            label = label.as_ref().map_or("-", Annotation::as_str),
+            "audit: session ended by operator; it expires in {left:.1?}"
+        );
+        Ok(left)
+    }
+
     /// Asks for a record as a writer does, in a session of its own, and gives it back when it is
     /// granted. False if it was not, for so long.
     pub(crate) async fn take_back(&self, id: SessionId, record: Record, most: Duration) -> bool {
         let ttl = self.limits.ttl_max;
         let deadline = Instant::now() + most.min(ttl);
         let mut work = Work::default();
-        let opened = self.open(id, ttl, Handoff::Direct, None, |_| (), &mut work);
+        let wish = (ttl, Handoff::Direct, Client::Stranger);
+        let opened = self.open(id, wish, None, |_| (), &mut work);
         self.done(&mut work);
         let Ok(seat) = opened else { return false };
         if let Some(label) = Annotation::fitted("take-back by an operator") {

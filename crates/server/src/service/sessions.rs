@@ -8,11 +8,14 @@ use std::time::Duration;
 use lockspan_protocol::server::Output;
 use lockspan_protocol::server::registry::{RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
-use lockspan_protocol::{Handoff, SessionId, SessionRefusal, Term, ToNode, ToServer};
+use lockspan_protocol::{
+    Client, GroupSet, Handoff, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
+};
 use lockspan_wire::{CommandError, ErrorCode};
 
 use super::seat::Seat;
 use super::{Service, Work};
+use crate::clock;
 use crate::net::outbox::Slot;
 
 impl Service {
@@ -20,8 +23,7 @@ impl Service {
     pub(crate) fn open(
         &self,
         session: SessionId,
-        ttl: Duration,
-        handoff: Handoff,
+        (ttl, handoff, client): (Duration, Handoff, Client),
         owner: Option<&Arc<str>>,
         join: impl FnOnce(&Arc<Seat>),
         work: &mut Work,
@@ -39,7 +41,7 @@ impl Service {
                 // As if it were over: whose it is is told to nobody else.
                 return Err(SessionRefusal::Unknown);
             }
-            desk.registry.open(now, session, ttl, handoff, &mut desk.out)?;
+            desk.registry.open(now, session, (ttl, handoff, client), &mut desk.out)?;
             if let Some(user) = new {
                 desk.of_users.one_more(user);
             }
@@ -192,6 +194,7 @@ impl Service {
                 _ => seat.told_of(epoch, term.groups),
             };
             let groups = term.groups;
+            self.check_reasserted(seat.id, groups)?;
             let message = ToServer::Reasserted { groups, epoch, former, count, sum };
             let result = self.tell_table(seat, message, work);
             result.map_err(|why| CommandError::from(&why))?;
@@ -199,16 +202,16 @@ impl Service {
         Ok(())
     }
 
+    /// Whether what a session says of its re-assertions counts yet.
+    fn check_reasserted(&self, session: SessionId, groups: GroupSet) -> Result<(), CommandError> {
+        let desk = crate::lock(&self.desk);
+        let checked = desk.registry.check_reasserted(clock::now(), session, groups);
+        checked.map_err(|why| CommandError::from(&Refusal::Reassert(why)))
+    }
+
     /// A client ends its session. Other connections that listen for it are told.
     pub(crate) fn close(&self, session: SessionId, work: &mut Work) -> Result<(), SessionRefusal> {
         let from = work.from;
-        self.with_desk(work, |desk, _| {
-            desk.registry.close(session, &mut desk.out)?;
-            desk.seats.get(&session).inspect(|seat| seat.close(from));
-            if let Some(recovers) = &mut desk.recovers {
-                recovers.is_back(session);
-            }
-            Ok(())
-        })
+        self.with_desk(work, |desk, _| desk.close(session, from))
     }
 }

@@ -133,9 +133,12 @@ impl Shard {
                     work.victims.extend(graph.handle_in(scope, fact));
                     work.is_searching |= graph.is_searching();
                 }
-                TableOutput::Recovered { former } => work.notes.push(Note::Recovered { former }),
+                TableOutput::Recovered { former, by, groups } => {
+                    work.notes.push(Note::Recovered { former, by, groups });
+                }
                 TableOutput::Progress { session } => work.notes.push(Note::Progress { session }),
-                TableOutput::Dropped { former } => work.notes.push(Note::Dropped { former }),
+                // Groups are left to be taken again by this server alone.
+                TableOutput::Had { .. } => {}
                 TableOutput::Behind { groups, above, by } => {
                     work.notes.push(Note::Behind { groups, above, by });
                 }

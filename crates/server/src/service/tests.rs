@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
 use lockspan_protocol::{
-    Epoch, GroupSet, Handoff, Limits, Mode, Owner, Record, Seq, SessionId, ToServer,
+    Client, Epoch, GroupSet, Handoff, Limits, Mode, Owner, Record, Seq, SessionId, ToServer,
 };
 
 use super::work::Note;
@@ -14,7 +14,7 @@ use super::{LocksLook, PublicKey, Seat, Service, SessionsLook, Work};
 use crate::net::glob::Pattern;
 use crate::store::{Saved, Storage};
 
-fn service(fresh: bool) -> Service {
+pub(super) fn service(fresh: bool) -> Service {
     with_limits(Limits::default(), fresh)
 }
 
@@ -59,8 +59,9 @@ fn a_late_double_of_behind_does_not_take_an_epoch_twice() {
     assert_eq!(service.epoch_of(&record), Some(epoch(6)));
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    let seat =
-        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
+    let seat = service
+        .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+        .expect("it opens");
     let message = ToServer::Acquire {
         record: record.clone(),
         mode: Mode::Write,
@@ -98,7 +99,9 @@ fn a_term_that_begins_lists_the_sessions_that_are_open() {
     let service = service(true);
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
+    service
+        .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+        .expect("it opens");
     service.keep(session, &mut work).expect("it is extended");
     behind(&service, GroupSet::ALL, &[5]);
     service.keep(session, &mut work).expect_err("it has to re-assert first");
@@ -116,7 +119,9 @@ fn a_place_in_line_is_told_when_the_wait_lasts_and_not_when_it_is_over() {
     let mut work = Work::default();
     let mut open = |number| {
         let (session, ttl) = (SessionId(number), Duration::from_secs(5));
-        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+        service
+            .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+            .expect("it opens")
     };
     let (one, two, three) = (open(1), open(2), open(3));
     let record = Record::new("a", "1").expect("a name");
@@ -149,7 +154,9 @@ fn groups_that_are_taken_again_and_again_prolong_no_lease() {
 
     let mut work = Work::default();
     let (session, ttl) = (SessionId(1), Duration::from_secs(5));
-    service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens");
+    service
+        .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+        .expect("it opens");
     let first = end(&service);
     assert!(first < phantom, "the session is the first to end");
     used_up(&service, GroupSet::ALL, &[15]);
@@ -186,13 +193,22 @@ fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
     let mut work = Work::default();
     let (orphan, operator) = (SessionId(5), SessionId(6));
     let ttl = Duration::from_secs(30);
-    let listed = Listed { session: orphan, ttl, handoff: Handoff::Direct, here: true, last: false };
+    let listed = Listed {
+        session: orphan,
+        ttl,
+        handoff: Handoff::Direct,
+        here: true,
+        last: false,
+        client: Client::Node,
+        acts: Duration::ZERO,
+    };
     let saved = Saved { epoch: epoch(1), sessions: vec![listed] };
     service.take_all(saved, &mut work).expect("nothing is served yet");
     service.finish(&mut work);
     assert!(service.has_orphans());
     let ann: Arc<str> = "ann".into();
-    let seat = service.open(operator, ttl, Handoff::Direct, None, |_| (), &mut work);
+    let seat =
+        service.open(operator, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work);
     let seat = seat.expect("it opens");
     service.claim(operator, &ann, &mut work);
     assert_eq!(seat.owner(), None);
@@ -207,7 +223,9 @@ fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
 
 fn open(service: &Service, session: u64) -> Arc<Seat> {
     let (id, ttl, mut work) = (SessionId(session), Duration::from_secs(5), Work::default());
-    service.open(id, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+    service
+        .open(id, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+        .expect("it opens")
 }
 
 fn acquire(service: &Service, seat: &Seat, name: String, seq: u64) {
@@ -313,7 +331,9 @@ fn service_f70_the_timer_goes_on_with_a_search_that_is_too_long() {
     let seats: Vec<_> = (0..owners)
         .map(|number| {
             let (session, ttl) = (SessionId(1 + number), Duration::from_secs(5));
-            service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+            service
+                .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+                .expect("it opens")
         })
         .collect();
     let tell = |number: u64, message: ToServer, work: &mut Work| {
@@ -416,7 +436,9 @@ fn service_f72_a_large_session_is_closed_by_several_rings() {
     let mut work = Work::default();
     let mut open = |number| {
         let (session, ttl) = (SessionId(number), Duration::from_secs(60));
-        service.open(session, ttl, Handoff::Direct, None, |_| (), &mut work).expect("it opens")
+        service
+            .open(session, (ttl, Handoff::Direct, Client::Node), None, |_| (), &mut work)
+            .expect("it opens")
     };
     let (large, small) = (open(1), open(2));
     let number = 10_000;

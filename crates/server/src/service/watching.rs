@@ -15,8 +15,8 @@ use super::look::STEPS;
 use super::{Seat, Service, Work};
 use crate::clock;
 
-/// Refused circles that are remembered, and the owners of each: of a longer one, the first.
-const CIRCLES: usize = 64;
+/// Refused deadlocks that are remembered. Of each, at most the first [`OWNERS`] owners.
+const DEADLOCKS: usize = 64;
 const OWNERS: usize = 100;
 
 /// What was counted of one datatype; none: of all that have no count of their own.
@@ -94,21 +94,7 @@ impl Service {
         (looked == STEPS).then_some(before)
     }
 
-    /// Records that are held and that others wait for: at most `count`, from all tables in turn.
-    pub(crate) fn wanted(
-        &self,
-        count: usize,
-        claims: usize,
-        may: impl Fn(&Record) -> bool,
-    ) -> Vec<RecordView> {
-        let tables = 0..self.tables();
-        let mut all: Vec<_> =
-            tables.flat_map(|table| self.wanted_of(table, count, claims, &may)).collect();
-        all.truncate(count);
-        all
-    }
-
-    /// One table's part of them.
+    /// Records of one table that are held and waited for: its part of `count` from all tables.
     pub(crate) fn wanted_of(
         &self,
         table: usize,
@@ -170,17 +156,17 @@ impl Service {
         crate::lock(&self.graph).owners(count, may)
     }
 
-    /// The circles that were refused last, the latest first.
-    pub(crate) fn circles(&self) -> Vec<Deadlock> {
-        crate::lock(&self.circles).iter().rev().cloned().collect()
+    /// The deadlocks that were refused last, the latest first.
+    pub(crate) fn deadlocks(&self) -> Vec<Deadlock> {
+        crate::lock(&self.deadlocks).iter().rev().cloned().collect()
     }
 
     pub(super) fn remember(&self, victim: &Victim) {
-        let mut circles = crate::lock(&self.circles);
-        if circles.len() >= CIRCLES {
-            circles.pop_front();
+        let mut deadlocks = crate::lock(&self.deadlocks);
+        if deadlocks.len() >= DEADLOCKS {
+            deadlocks.pop_front();
         }
-        circles.push_back(Deadlock {
+        deadlocks.push_back(Deadlock {
             at: clock::now(),
             session: victim.session,
             record: victim.record.clone(),

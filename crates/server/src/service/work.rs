@@ -70,8 +70,7 @@ impl Work {
 /// What a table has to say to the registry. See the header of `service` for why it may come late.
 #[derive(Debug)]
 pub(super) enum Note {
-    Recovered { former: SessionId },
+    Recovered { former: SessionId, by: SessionId, groups: GroupSet },
     Progress { session: SessionId },
-    Dropped { former: SessionId },
     Behind { groups: GroupSet, above: Epoch, by: Option<SessionId> },
 }

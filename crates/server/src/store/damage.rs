@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockspan_protocol::server::Store;
-use lockspan_protocol::{Epoch, GroupSet, Handoff, SessionId, Term};
+use lockspan_protocol::{Client, Epoch, GroupSet, Handoff, SessionId, Term};
 
 use super::Owners;
 use super::dir::Dir;
@@ -20,7 +20,7 @@ const SECTOR: usize = 512;
 
 fn session(id: u64) -> Store {
     let (session, ttl) = (SessionId(id), Duration::from_secs(5));
-    Store::Session { session, ttl, handoff: Handoff::Retry, last: false }
+    Store::Session { session, ttl, handoff: Handoff::Retry, last: false, client: Client::Node }
 }
 
 fn forget(id: u64) -> Store {

@@ -23,6 +23,7 @@ use lockspan_protocol::server::{Listed, Store};
 use lockspan_protocol::{Epoch, Handoff, SessionId};
 
 use super::Owners;
+use super::past::listed;
 
 /// What the first line of every version begins with.
 const NAME: &str = "lockspan data ";
@@ -118,11 +119,13 @@ impl Line {
     pub(super) fn of(seq: u64, epoch: Epoch, what: &Store, owners: &Owners) -> Self {
         let change = match what {
             Store::Epoch(_) => Change::Epoch,
-            &Store::Session { session, ttl, handoff, last } => Change::Open {
-                listed: Listed { session, ttl, handoff, here: true, last },
+            &Store::Session { session, ttl, handoff, last, .. } => Change::Open {
+                listed: listed(session, ttl, handoff, last),
                 user: owners.get(session),
             },
-            &Store::Forget { session } => Change::Gone { session },
+            &Store::Forget { session } | &Store::Settle { former: session, .. } => {
+                Change::Gone { session }
+            }
         };
         Self { seq, epoch, change }
     }
@@ -159,17 +162,13 @@ impl Line {
         let change = match words {
             ["epoch"] => Change::Epoch,
             ["open", session, micros, handoff, last, user @ ..] if user.len() < 2 => {
-                let listed = Listed {
-                    session: id(session)?,
-                    ttl: Duration::from_micros(micros.parse().ok()?),
-                    handoff: either(
-                        handoff,
-                        ("retry", Handoff::Retry),
-                        ("direct", Handoff::Direct),
-                    )?,
-                    here: true,
-                    last: either(last, ("last", true), ("lives", false))?,
-                };
+                let (retry, direct) = (("retry", Handoff::Retry), ("direct", Handoff::Direct));
+                let listed = listed(
+                    id(session)?,
+                    Duration::from_micros(micros.parse().ok()?),
+                    either(handoff, retry, direct)?,
+                    either(last, ("last", true), ("lives", false))?,
+                );
                 let user = match user.first() {
                     Some(user) => Some(user.strip_prefix("user=")?.into()),
                     None => None,
@@ -198,12 +197,8 @@ mod tests {
 
     fn lines() -> Vec<Line> {
         let epoch = Epoch::new(7).expect("small");
-        let listed = |id, handoff, last| Listed {
-            session: SessionId(id),
-            ttl: Duration::from_micros(5_000_001),
-            handoff,
-            here: true,
-            last,
+        let listed = |id, handoff, last| {
+            super::listed(SessionId(id), Duration::from_micros(5_000_001), handoff, last)
         };
         let open = |listed, user| Change::Open { listed, user };
         let changes = [

@@ -24,7 +24,7 @@ use lockspan_protocol::server::{Listed, Store};
 use super::Owners;
 use super::dir::Dir;
 use super::line::{Change, Head, Line};
-use super::past::{LAST, Sessions};
+use super::past::{LAST, Sessions, listed};
 
 /// A new file has room for so many bytes of changes, and for half as many as its sessions take.
 /// Tests damage every byte, so there it is small.
@@ -187,10 +187,10 @@ fn raised(epoch: Epoch, what: &Store) -> Epoch {
 
 fn take(sessions: &mut Sessions, what: &Store) {
     match what {
-        &Store::Session { session, ttl, handoff, last } => {
-            sessions.insert(session, Listed { session, ttl, handoff, here: true, last });
+        &Store::Session { session, ttl, handoff, last, .. } => {
+            sessions.insert(session, listed(session, ttl, handoff, last));
         }
-        Store::Forget { session } => {
+        Store::Forget { session } | Store::Settle { former: session, .. } => {
             sessions.remove(session);
         }
         Store::Epoch(_) => {}

@@ -62,8 +62,7 @@ impl Saved {
     /// listed, nothing is re-asserted.
     pub(crate) fn nothing(fresh: bool, ttl: Duration, phantom: SessionId) -> Self {
         // Nobody extends it: however often groups are taken again, it ends when it was to end.
-        let listed =
-            Listed { session: phantom, ttl, handoff: Handoff::Direct, here: false, last: true };
+        let listed = Listed { here: false, ..past::listed(phantom, ttl, Handoff::Direct, true) };
         let sessions = if fresh { Vec::new() } else { vec![listed] };
         Self { epoch: Epoch::NONE, sessions }
     }

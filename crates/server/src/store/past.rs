@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
-use lockspan_protocol::{Epoch, SessionId};
+use lockspan_protocol::{Client, Epoch, Handoff, SessionId};
 
 use super::Owners;
 use super::line::{Change, Head, Line};
@@ -37,6 +37,13 @@ pub(super) const LAST: &[u8] = b"end of the copy\n";
 
 /// The sessions that there are.
 pub(super) type Sessions = BTreeMap<SessionId, Listed>;
+
+/// A session of this server, as a start finds it. Whose it is is not kept, since one server never
+/// leaves groups: it counts as a stranger's, which is on the safe side.
+pub(super) fn listed(session: SessionId, ttl: Duration, handoff: Handoff, last: bool) -> Listed {
+    let (client, acts) = (Client::Stranger, Duration::ZERO);
+    Listed { session, ttl, handoff, here: true, last, client, acts }
+}
 
 /// What is known of the run that wrote a file.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::*;
-use lockspan_protocol::{GroupSet, Term};
+use lockspan_protocol::{Client, GroupSet, Term};
 
 const LONGEST: Duration = Duration::from_secs(60);
 const PHANTOM: SessionId = SessionId(999);
@@ -12,7 +12,7 @@ const NETWORK: Use = Use { one_machine: false, ..MACHINE };
 
 fn session(id: u64) -> Store {
     let (session, ttl) = (SessionId(id), Duration::from_secs(5));
-    Store::Session { session, ttl, handoff: Handoff::Direct, last: false }
+    Store::Session { session, ttl, handoff: Handoff::Direct, last: false, client: Client::Node }
 }
 
 /// One run: what it begins with, and whether each of these is durable at once.

@@ -169,7 +169,7 @@ pub struct Users {
     /// Failed logins of all names, for the log.
     logged: Seldom,
     file: Mutex<Option<KnownFile>>,
-    /// What draws, hashes and reads files for logins; that of the first one unless told.
+    /// Hashes passwords and reads files for logins. Defaults to the runtime of the first login.
     runtime: OnceLock<Handle>,
 }
 

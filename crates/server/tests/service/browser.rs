@@ -154,14 +154,36 @@ impl Browser {
         }
     }
 
-    /// Pictures for people, if `LOCKSPAN_SCREENSHOTS` names a directory.
+    /// A picture of the page, which is written to `NAME.png` if `LOCKSPAN_SCREENSHOTS` names a
+    /// directory.
     pub(crate) fn picture(&mut self, name: &str) {
-        let Some(dir) = std::env::var_os("LOCKSPAN_SCREENSHOTS") else { return };
         let shot = self.tell("Page.captureScreenshot", json!({ "captureBeyondViewport": false }));
-        let data = shot["data"].as_str().expect("a picture");
-        let path = Path::new(&dir).join(format!("{name}.b64"));
-        std::fs::write(&path, data).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
+        let png = from_base64(shot["data"].as_str().expect("a picture"));
+        assert!(png.starts_with(b"\x89PNG"), "{name} is not a picture");
+        let Some(dir) = std::env::var_os("LOCKSPAN_SCREENSHOTS") else { return };
+        let path = Path::new(&dir).join(format!("{name}.png"));
+        std::fs::write(&path, png).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
     }
+}
+
+fn from_base64(text: &str) -> Vec<u8> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for digit in text.bytes() {
+        let value = match digit {
+            b'A'..=b'Z' => digit - b'A',
+            b'a'..=b'z' => digit - b'a' + 26,
+            b'0'..=b'9' => digit - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => break,
+        };
+        (bits, count) = (bits << 6 | u32::from(value), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    bytes
 }
 
 /// What the browser says, one message at a time.

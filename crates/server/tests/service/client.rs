@@ -51,7 +51,7 @@ impl Client {
     /// Connects, and speaks RESP3.
     pub(crate) async fn new(server: &Server) -> Self {
         let mut client = Self::raw(&server.addresses()[0]).await;
-        let hello = client.ask(&["HELLO", "3"]).await;
+        let hello = client.ask(&["HELLO", "3", "LOCKSPAN", "2"]).await;
         assert_eq!(field(&hello, "proto"), &Value::Int(3), "{hello:?}");
         client
     }

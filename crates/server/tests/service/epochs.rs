@@ -44,7 +44,7 @@ async fn acquire_anew(node: &mut Client, session: SessionId, epoch: u32, shards:
     for term in terms {
         let (groups, epoch, former, count, sum) = (term.groups, term.epoch, session, 0, 0);
         node.tell(session, &ToServer::Reasserted { groups, epoch, former, count, sum }).await;
-        assert_eq!(node.heard().await, ToNode::Recovered(term));
+        assert_eq!(node.heard().await, ToNode::Recovered { term, former });
     }
     node.tell(session, &acquire("doc:1", Mode::Write, 9, epoch)).await;
     let ToNode::Granted { seq: Seq(9), token, .. } = node.heard().await else { panic!("granted") };

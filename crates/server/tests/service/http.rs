@@ -81,7 +81,7 @@ async fn the_page_comes_with_all_it_needs_and_from_nowhere_else() {
     for address in addresses.filter(|text| text.contains('.')) {
         assert_eq!(get(&server, address).await.status, 200, "{address}");
     }
-    for file in ["/", "/app.js", "/style.css", "/draw.js", "/icon.svg"] {
+    for file in ["/", "/app.js", "/parts.js", "/graph.js", "/style.css", "/draw.js", "/icon.svg"] {
         let text = get(&server, file).await.body;
         let foreign = text.replace("http://www.w3.org/2000/svg", "");
         assert!(!foreign.contains("http://") && !foreign.contains("https://"), "{file}");
@@ -139,7 +139,7 @@ async fn only_its_own_page_is_answered() {
     for (request, expected) in [
         ("GET /api/view", 400),
         ("GET /api/view?view=records&count=201", 400),
-        ("GET /api/view?view=records&from=x", 400),
+        ("GET /api/view?view=records&page=x", 400),
         ("GET /api/view?view=record&name=doc", 400),
         ("GET /api/live?view=nothing", 400),
         ("GET /nothing", 404),

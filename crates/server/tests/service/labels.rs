@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use lockspan_protocol::{Mode, Seq, SessionId, ToNode, ToServer};
+use lockspan_protocol::{GroupSet, Mode, Seq, SessionId, ToNode, ToServer};
 use lockspan_wire::{ErrorCode, Value};
 
 use crate::client::{Client, acquire, field, fresh, number, record, release, start, word};
@@ -96,7 +96,7 @@ async fn a_waiter_is_told_who_holds_the_record_and_nobody_else_is() {
     // It does not wait: no answer, and the next one is the answer to something else.
     node.tell(id, &who(1)).await;
     node.tell(id, &ToServer::KeepAlive { number: 1 }).await;
-    assert_eq!(node.heard().await, ToNode::Alive { number: 1 });
+    assert_eq!(node.heard().await, ToNode::Alive { number: 1, groups: GroupSet::ALL });
     node.tell(id, &acquire("a:1", Mode::Write, 1, 1)).await;
     let queued = node.heard().await;
     assert!(matches!(queued, ToNode::Queued { ahead: 0, .. }), "{queued:?}");

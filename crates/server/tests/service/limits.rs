@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use lockspan_protocol::{Limits, Mode, SessionId, ToNode, ToServer};
+use lockspan_protocol::{GroupSet, Limits, Mode, SessionId, ToNode, ToServer};
 use lockspan_server::{Address, Config, Server, StartError};
 use lockspan_wire::{ErrorCode, Value, WireLimits};
 
@@ -228,7 +228,7 @@ async fn service_f76_a_session_has_a_bounded_number_of_listeners() {
     let mut node = Client::new(&server).await;
     let id = SessionId(session.parse().expect("a number"));
     node.tell(id, &ToServer::KeepAlive { number: 5 }).await;
-    assert_eq!(node.heard().await, ToNode::Alive { number: 5 });
+    assert_eq!(node.heard().await, ToNode::Alive { number: 5, groups: GroupSet::ALL });
     assert_eq!(first.settle().await.1, []);
     assert_eq!(late.settle().await.1.len(), 1);
     server.stop().await;

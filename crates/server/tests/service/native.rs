@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockspan_protocol::{
-    Epoch, Handoff, Mode, Owner, Seq, SessionId, SessionRefusal, ToNode, ToServer,
+    Epoch, GroupSet, Handoff, Mode, Owner, Seq, SessionId, SessionRefusal, ToNode, ToServer,
 };
 use lockspan_server::Config;
 use lockspan_wire::{Event, Value};
@@ -32,7 +32,7 @@ async fn a_record_is_granted_queued_revoked_and_handed_over() {
     assert!(second > first, "{second:?} after {first:?}");
 
     one.tell(a, &ToServer::KeepAlive { number: 7 }).await;
-    assert_eq!(one.heard().await, ToNode::Alive { number: 7 });
+    assert_eq!(one.heard().await, ToNode::Alive { number: 7, groups: GroupSet::ALL });
     two.tell(b, &ToServer::Close).await;
     two.settle().await;
     one.tell(a, &acquire("order:1", Mode::Read, 2, 1)).await;
@@ -105,8 +105,12 @@ async fn a_session_outlives_its_connection_and_may_have_several() {
     assert!(matches!(first.heard().await, ToNode::Granted { .. }));
     let mut second = Client::new(&server).await;
     second.tell(session, &ToServer::KeepAlive { number: 1 }).await;
-    assert_eq!(second.heard().await, ToNode::Alive { number: 1 });
-    assert_eq!(first.heard().await, ToNode::Alive { number: 1 }, "both hear of the session");
+    assert_eq!(second.heard().await, ToNode::Alive { number: 1, groups: GroupSet::ALL });
+    assert_eq!(
+        first.heard().await,
+        ToNode::Alive { number: 1, groups: GroupSet::ALL },
+        "both hear of the session"
+    );
     drop(first);
 
     let stranger = other.open_native(2).await;
@@ -184,7 +188,7 @@ async fn a_later_epoch_ends_all_terms_and_others_begin_above() {
         let (groups, former, count, sum) = (term.groups, session, 0, 0);
         let told = ToServer::Reasserted { groups, epoch, former, count, sum };
         node.tell(session, &told).await;
-        assert_eq!(node.heard().await, ToNode::Recovered(term));
+        assert_eq!(node.heard().await, ToNode::Recovered { term, former });
     }
     node.tell(session, &acquire("a:1", Mode::Write, 2, 10)).await;
     let ToNode::Granted { token, .. } = node.heard().await else { panic!("not granted") };

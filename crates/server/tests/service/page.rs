@@ -23,8 +23,8 @@ impl Scene {
         for at in 0..4 {
             let mut client = Client::new(&server).await;
             client.ask(&["CLIENT", "SETNAME", &format!("worker-{at}")]).await;
-            let lease = ["LEASE", "60000", "EVENTS", "push"];
-            let session = client.open(&lease).await;
+            let label = format!("worker-{at}@host{at}[41{at}]");
+            let session = client.open(&["LEASE", "60000", "EVENTS", "push", "LABEL", &label]).await;
             ids.push(client.id_of(&session).await);
             sessions.push(session);
             clients.push(client);
@@ -45,17 +45,22 @@ impl Scene {
         scene
     }
 
-    async fn take(&mut self, at: usize, record: &str, mode: &str) -> i64 {
+    pub(crate) async fn take(&mut self, at: usize, record: &str, mode: &str) -> i64 {
         let session = self.sessions[at].clone();
-        let words = ["LS.ACQUIRE", &session, record, mode];
+        let words = ["LS.ACQUIRE", &session, record, mode, "NOTE", "import & check"];
         let granted = self.clients[at].ask(&words).await;
         number(&granted, "seq")
     }
 
-    async fn wait(&mut self, at: usize, record: &str, mode: &str) {
+    pub(crate) async fn wait(&mut self, at: usize, record: &str, mode: &str) {
         let session = self.sessions[at].clone();
         let queued = self.clients[at].ask(&["LS.ACQUIRE", &session, record, mode]).await;
         assert!(format!("{queued:?}").contains("queued"), "{queued:?}");
+    }
+
+    /// A command of one of the clients.
+    pub(crate) async fn ask(&mut self, at: usize, words: &[&str]) -> Value {
+        self.clients[at].ask(words).await
     }
 
     pub(crate) fn url(&self) -> String {
@@ -93,7 +98,7 @@ pub(crate) fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'st
     })
 }
 
-const ROWS: &str = "document.querySelectorAll('main tbody tr').length";
+pub(crate) const ROWS: &str = "document.querySelectorAll('main tbody tr').length";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_see_who_holds_and_who_waits() {
@@ -109,6 +114,13 @@ async fn people_see_who_holds_and_who_waits() {
         browser.until("document.querySelectorAll('#plots svg').length === 3");
         browser.until("document.querySelector('#tiles').innerText.includes('Sessions')");
         browser.picture("records-light");
+        // The most wanted record is the first; holder and waiters are shown by their labels.
+        let first = browser.eval("document.querySelector('main tbody tr').innerText");
+        let first = first.as_str().expect("text").to_owned();
+        for part in ["invoice:42", "worker-0@host0[410] (import & check)", "1. read worker-2@host2"]
+        {
+            assert!(first.contains(part), "{part}: {first}");
+        }
 
         // A name that looks like HTML is text.
         search(&mut browser, "site");
@@ -130,7 +142,7 @@ async fn people_see_who_holds_and_who_waits() {
 
         browser.eval("document.querySelector('#only').click()");
         browser.until("document.querySelector('main').innerText.includes('stock:7')");
-        browser.until(&format!("{ROWS} <= 4"));
+        browser.until(&format!("{ROWS} === 3"));
         browser.screen(1280, 1000, true);
         browser.picture("wanted-dark");
 
@@ -140,10 +152,15 @@ async fn people_see_who_holds_and_who_waits() {
         browser.until("document.querySelectorAll('main table')[1].tBodies[0].rows.length === 3");
         let line = browser.eval("document.querySelectorAll('main table')[1].innerText");
         let line = line.as_str().expect("text").to_owned();
-        assert!(line.contains("write") && line.contains("read"), "{line}");
+        assert!(line.contains("write") && line.contains("worker-2@host2[412]"), "{line}");
+        let held = browser.eval("document.querySelector('main table').innerText");
+        let held = held.as_str().expect("text").to_owned();
+        for part in ["worker-0@host0[410]", "import & check", "Expires in"] {
+            assert!(held.contains(part), "{part}: {held}");
+        }
         let history = browser.eval("document.querySelectorAll('main table')[2].innerText");
         let history = history.as_str().expect("text").to_owned();
-        for word in ["granted", "waits", "asked to release"] {
+        for word in ["granted", "waits", "asked to release", "worker-0@host0[410]"] {
             assert!(history.contains(word), "{word}: {history}");
         }
         browser.picture("record-dark");
@@ -158,19 +175,22 @@ async fn people_see_who_holds_and_who_waits() {
         browser.picture("sessions-light");
         browser.eval("location.hash = '#graph'");
         browser.until("document.querySelectorAll('.chart .edge').length >= 4");
-        browser.until("document.querySelector('.circles').innerText.includes('→')");
+        browser.until("document.querySelector('.chart').innerText.includes('worker-0@host0')");
+        browser.until("document.querySelector('.deadlocks').innerText.includes('→')");
         browser.picture("graph-light");
         browser.screen(1280, 1000, true);
         browser.picture("graph-dark");
 
         browser.screen(390, 844, true);
-        browser.eval("document.querySelector('#plots-box').open = false");
         for hash in ["records", "record/invoice%3A42", "sessions", "graph"] {
             browser.eval(&format!("location.hash = '#{hash}'"));
             browser.until("document.querySelector('main table')");
             browser.until(&format!("{ROWS} > 0"));
             let wide = browser.eval("document.documentElement.scrollWidth - innerWidth");
             assert!(wide.as_i64().is_some_and(|wide| wide <= 0), "{hash} is {wide} px too wide");
+            let tops = "['main', '#now'].map(it => $(it).getBoundingClientRect().top)";
+            let tops = browser.eval(tops);
+            assert!(tops[0].as_f64() < tops[1].as_f64(), "{hash}: plots come first: {tops}");
             browser.picture(&format!("{}-phone", hash.split('/').next().unwrap_or("none")));
         }
         browser
@@ -183,7 +203,7 @@ async fn people_see_who_holds_and_who_waits() {
     scene.server.stop().await;
 }
 
-fn search(browser: &mut Browser, text: &str) {
+pub(crate) fn search(browser: &mut Browser, text: &str) {
     browser.eval(&format!(
         "(() => {{ const field = document.querySelector('#match'); field.value = '{text}'; \
          field.dispatchEvent(new Event('input')); }})()"

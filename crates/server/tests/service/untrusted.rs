@@ -149,7 +149,7 @@ async fn a_node_that_may_not_re_assert_one_record_keeps_the_others() {
     let term = Term { groups, epoch };
     assert_eq!(ann.heard().await, ToNode::Heard { term, former, first, whole: true });
     ann.tell(session, &ToServer::Reasserted { groups, epoch, former, count, sum }).await;
-    assert_eq!(ann.heard().await, ToNode::Recovered(term));
+    assert_eq!(ann.heard().await, ToNode::Recovered { term, former });
     let mut root = as_user(&server, "root").await;
     let roots = root.open(&["LEASE", "30000"]).await;
     for (name, status) in [("doc:1", "queued"), ("secret:1", "granted")] {
@@ -174,9 +174,9 @@ async fn a_user_makes_no_deadlock_for_another() {
     server.stop().await;
 }
 
-/// Two users who do wait for each other are in a circle, also if they have chosen the same number.
+/// Two users who wait for each other are in a deadlock, also if both chose the same number.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_circle_of_two_users_is_found() {
+async fn a_deadlock_of_two_users_is_found() {
     let (server, _dir) = with_users().await;
     let mut ann = as_user(&server, "ann").await;
     let mut root = as_user(&server, "root").await;

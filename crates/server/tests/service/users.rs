@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use argon2::{Algorithm, Argon2, Params, PasswordHasher as _, Version};
 use lockspan_protocol::{
-    AcquireRefusal, Claim, Epoch, Handoff, Mode, Seq, SessionId, SessionRefusal, ToNode, ToServer,
-    Token,
+    AcquireRefusal, Claim, Epoch, GroupSet, Handoff, Mode, Seq, SessionId, SessionRefusal, ToNode,
+    ToServer, Token,
 };
 use lockspan_server::{Config, Data, Server};
 use lockspan_wire::{ErrorCode, Event, Value, reply};
@@ -48,7 +48,8 @@ pub(crate) async fn as_user(server: &Server, user: &str) -> Client {
         "bob" => "bob!",
         _ => "toor",
     };
-    let hello = client.ask(&["HELLO", "3", "AUTH", user, password]).await;
+    let words = ["HELLO", "3", "AUTH", user, password, "LOCKSPAN", "2"];
+    let hello = client.ask(&words).await;
     assert_eq!(field(&hello, "proto"), &Value::Int(3), "{hello:?}");
     client
 }
@@ -67,6 +68,7 @@ const COMMANDS: &[&str] = &[
     "LS.CONVERT 1 doc:1 1 W",
     "LS.CANCEL 1 doc:1 1",
     "LS.LOCK doc:1 R",
+    "LS.LOCKALL 2 doc:1 R doc:2 W",
     "LS.RENEW doc:1 6f9619ff8b86d011b42d00c04fc964ff.R.1099511627777.\
      0000000000000000000000000000002a",
     "LS.UNLOCK doc:1 6f9619ff8b86d011b42d00c04fc964ff",
@@ -401,7 +403,11 @@ async fn a_node_hears_of_a_refusal_as_an_event() {
         assert_eq!(bob.heard().await, ToNode::NoSession, "{message:?}");
     }
     ann.tell(session, &ToServer::KeepAlive { number: 5 }).await;
-    assert_eq!(ann.heard().await, ToNode::Alive { number: 5 }, "it lives on");
+    assert_eq!(
+        ann.heard().await,
+        ToNode::Alive { number: 5, groups: GroupSet::ALL },
+        "it lives on"
+    );
     server.stop().await;
 }
 

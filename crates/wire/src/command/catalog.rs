@@ -66,6 +66,10 @@ specs! {
         3..3, 2, "Cancels a waiting acquire", parse::cancel;
     "LS.LOCK" "record R|W [WAIT ms|forever] [LEASE ms] [ID uuid] [LABEL text] [NOTE text]",
         2..12, 1, "Acquires a lock that has its own session; replies with its handle", parse::lock;
+    "LS.LOCKALL" "numrecords record R|W [record R|W ...] [WAIT ms|forever] [LEASE ms] [ID uuid] \
+        [LABEL text] [NOTE text]",
+        3..any, 2, "Acquires several locks, all or none; replies with their handles",
+        parse::lock_all;
     "LS.RENEW" "record handle",
         2..2, 1, "Extends the lease of a lock, also after a restart of the server", parse::renew;
     "LS.UNLOCK" "record handle",
@@ -91,8 +95,8 @@ specs! {
         0..4, 0, "Lists the sessions by their public ids", parse::sessions;
     "LS.SLOTS" "",
         0..0, 0, "Lists the slots that are served, and in which epoch", parse::slots;
-    "HELLO" "[2|3 [AUTH user password] [SETNAME name]]",
-        0..6, 0, "Selects the version of RESP", redis::hello;
+    "HELLO" "[2|3 [AUTH user password] [SETNAME name] [LOCKSPAN version]]",
+        0..8, 0, "Selects the version of RESP", redis::hello;
     "AUTH" "[user] password",
         1..2, 0, "Authenticates the connection", redis::auth;
     "PING" "[text]",
@@ -223,9 +227,9 @@ fn unknown(name: &[u8]) -> CommandError {
         KEY_COMMANDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
     CommandError::bad(if is_key_command {
         format!(
-            "unknown command {shown}: this is a Lockspan server, which stores no keys; use LS.LOCK \
-             and LS.UNLOCK for locks. A lock library for Redis needs the URL of a Redis, such as \
-             redis://127.0.0.1:6379"
+            "unknown command {shown}: this is a Lockspan server, which stores no keys. A lock \
+             library for Redis can't lock anything here: give it the URL of a Redis, or use the \
+             package lockspan (Python, Rust), or LS.LOCK and LS.UNLOCK with any Redis client"
         )
     } else {
         format!("unknown command {shown}; COMMAND LIST shows all commands")

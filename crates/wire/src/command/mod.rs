@@ -33,7 +33,7 @@ pub enum Command {
         /// What.
         message: ToServer,
     },
-    /// `HELLO [2|3 [AUTH user password] [SETNAME name]]`.
+    /// `HELLO [2|3 [AUTH user password] [SETNAME name] [LOCKSPAN version]]`.
     Hello {
         /// The version to speak from now on.
         protocol: Option<Protocol>,
@@ -41,6 +41,9 @@ pub enum Command {
         auth: Option<(Bytes, Secret)>,
         /// A name for the connection.
         name: Option<Bytes>,
+        /// The latest protocol of nodes that the client speaks, see
+        /// [`NODE_PROTOCOL`](crate::NODE_PROTOCOL).
+        speaks: Option<u32>,
     },
     /// `AUTH [user] password`.
     Auth {
@@ -160,6 +163,22 @@ pub enum Command {
         record: Record,
         /// The acquire.
         seq: Seq,
+    },
+    /// `LS.LOCKALL numrecords record R|W [record R|W ...]` and the options of `LS.LOCK`: several
+    /// locks, all or none.
+    LockAll {
+        /// What and how: each record once, in the order in which they are locked. Not empty.
+        records: Vec<(Record, Mode)>,
+        /// How long the reply may take, for all together.
+        wait: Wait,
+        /// The lease of each, or the server's own choice.
+        ttl: Option<Duration>,
+        /// What names these locks; the server draws an id if there is none.
+        id: Option<LockId>,
+        /// How the sessions are shown to people.
+        label: Option<Annotation>,
+        /// What the locks are for, shown to people.
+        note: Option<Annotation>,
     },
     /// `LS.LOCK record R|W [WAIT ms|forever] [LEASE ms] [ID uuid] [LABEL text] [NOTE text]`: a lock
     /// with a session of its own.

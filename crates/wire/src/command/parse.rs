@@ -1,7 +1,9 @@
 //! The arguments of the commands `LS.*`.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use lockspan_protocol::{Claim, GroupSet, Handoff, Owner, Record};
+use lockspan_protocol::{Annotation, Claim, GroupSet, Handoff, Owner, Record};
 
 use super::{Command, Events, Wait};
 use crate::handle::{LockHandle, LockId};
@@ -15,6 +17,9 @@ const LOCKS_SHOWN: usize = 100;
 
 /// How many records or sessions are shown at most.
 const SHOWN_MAX: usize = 1000;
+
+/// How many records `LS.LOCKALL` locks at most.
+const LOCKED_AT_ONCE: usize = 100;
 
 /// What the ID of `LS.LOCK` may be.
 const LOCK_ID: &str = "a random UUID (32 hexadecimal digits), a new one for every lock";
@@ -133,6 +138,42 @@ pub(super) fn cancel(from: &mut Reader<'_>) -> Read {
 pub(super) fn lock(from: &mut Reader<'_>) -> Read {
     let record = from.record_word()?;
     let mode = from.mode("mode")?;
+    let LockOptions { wait, ttl, id, label, note } = lock_options(from)?;
+    Ok(Command::Lock { record, mode, wait, ttl, id, label, note })
+}
+
+pub(super) fn lock_all(from: &mut Reader<'_>) -> Read {
+    let allowed = "the number of records, from 1 to 100";
+    let count = from.parsed("numrecords", allowed, |word| {
+        let count = std::str::from_utf8(word).ok()?.parse().ok()?;
+        (1..=LOCKED_AT_ONCE).contains(&count).then_some(count)
+    })?;
+    let mut records = Vec::with_capacity(count);
+    for _ in 0..count {
+        records.push((from.record_word()?, from.mode("mode")?));
+    }
+    records.sort_by(|(one, _), (other, _)| one.lock_order().cmp(&other.lock_order()));
+    records.dedup_by(|(later, stronger), (kept, mode)| {
+        let is_same = later == kept;
+        if is_same {
+            *mode = (*mode).max(*stronger);
+        }
+        is_same
+    });
+    let LockOptions { wait, ttl, id, label, note } = lock_options(from)?;
+    Ok(Command::LockAll { records, wait, ttl, id, label, note })
+}
+
+/// What `LS.LOCK` and `LS.LOCKALL` may say behind their records.
+struct LockOptions {
+    wait: Wait,
+    ttl: Option<Duration>,
+    id: Option<LockId>,
+    label: Option<Annotation>,
+    note: Option<Annotation>,
+}
+
+fn lock_options(from: &mut Reader<'_>) -> Result<LockOptions, Bad> {
     let (mut wait, mut ttl, mut id, mut label, mut note) = (None, None, None, None, None);
     while let Some(option) = from.next() {
         match upper(option).as_str() {
@@ -144,8 +185,7 @@ pub(super) fn lock(from: &mut Reader<'_>) -> Read {
             _ => return Err(from.not("option", option, "one of WAIT, LEASE, ID, LABEL, NOTE")),
         }
     }
-    let wait = wait.unwrap_or(Wait::Forever);
-    Ok(Command::Lock { record, mode, wait, ttl, id, label, note })
+    Ok(LockOptions { wait: wait.unwrap_or(Wait::Forever), ttl, id, label, note })
 }
 
 pub(super) fn renew(from: &mut Reader<'_>) -> Read {

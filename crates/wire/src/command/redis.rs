@@ -21,17 +21,22 @@ pub(super) fn hello(from: &mut Reader<'_>) -> Read {
             return Err(Bad { code: ErrorCode::NoProto, text });
         }
     };
-    let (mut auth, mut name) = (None, None);
+    let (mut auth, mut name, mut speaks) = (None, None, None);
     while let Some(option) = from.next() {
         match upper(option).as_str() {
             "AUTH" => from.once("AUTH", &mut auth, |from| {
                 Ok((bytes(from, "user")?, Secret::copy(from.word("password")?)))
             })?,
             "SETNAME" => from.once("SETNAME", &mut name, |from| bytes(from, "name"))?,
-            _ => return Err(from.not("option", option, "one of AUTH, SETNAME")),
+            "LOCKSPAN" => from.once("LOCKSPAN", &mut speaks, |from| {
+                from.parsed("protocol of nodes", "a whole number from 1", |word| {
+                    crate::read::number(word)?.try_into().ok().filter(|&version: &u32| version > 0)
+                })
+            })?,
+            _ => return Err(from.not("option", option, "one of AUTH, SETNAME, LOCKSPAN")),
         }
     }
-    Ok(Command::Hello { protocol, auth, name })
+    Ok(Command::Hello { protocol, auth, name, speaks })
 }
 
 pub(super) fn auth(from: &mut Reader<'_>) -> Read {

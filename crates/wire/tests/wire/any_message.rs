@@ -142,6 +142,7 @@ pub(crate) fn to_server() -> impl Strategy<Value = ToServer> {
                 ToServer::Page { groups, epoch, former, first, last, count, sum }
             }
         ),
+        (groups(), epoch()).prop_map(|(groups, epoch)| ToServer::Nothing { groups, epoch }),
         (groups(), epoch(), session(), any::<u32>(), any::<u64>()).prop_map(
             |(groups, epoch, former, count, sum)| {
                 ToServer::Reasserted { groups, epoch, former, count, sum }
@@ -183,10 +184,12 @@ fn session_refusal() -> impl Strategy<Value = SessionRefusal> {
 fn to_node() -> impl Strategy<Value = ToNode> {
     prop_oneof![
         vec(term(), 0..4).prop_map(|terms| ToNode::Opened { terms }),
-        any::<u64>().prop_map(|number| ToNode::Alive { number }),
+        (any::<u64>(), groups()).prop_map(|(number, groups)| ToNode::Alive { number, groups }),
+        any::<u64>().prop_map(|number| ToNode::Alive { number, groups: GroupSet::ALL }),
+        groups().prop_map(|groups| ToNode::Moved { groups }),
         Just(ToNode::NoSession),
         term().prop_map(ToNode::Serving),
-        term().prop_map(ToNode::Recovered),
+        (term(), session()).prop_map(|(term, former)| ToNode::Recovered { term, former }),
         (term(), session(), seq(), any::<bool>()).prop_map(|(term, former, first, whole)| {
             ToNode::Heard { term, former, first, whole }
         }),

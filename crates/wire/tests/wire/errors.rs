@@ -26,7 +26,7 @@ const ID: LockId = LockId::new(0x6f96_19ff_8b86_d011_b42d_00c0_4fc9_64ff);
 
 #[test]
 fn every_command_is_understood() {
-    let hello = |protocol, auth, name| Command::Hello { protocol, auth, name };
+    let hello = |protocol, auth, name| Command::Hello { protocol, auth, name, speaks: None };
     let acquire = |wait, seq, upgrade, owners| Command::Acquire {
         session: ONE,
         record: doc(),
@@ -128,6 +128,20 @@ fn every_command_is_understood() {
         (
             "LS.ACQUIRE 1 doc:1 w OWNER 8 WAIT forever OWNER 9 UPGRADE SEQ 5",
             acquire(Wait::Forever, Some(Seq(5)), true, vec![Owner(8), Owner(9)]),
+        ),
+        (
+            "LS.LOCKALL 3 doc:2 W doc:1 R doc:1 W wait 0",
+            Command::LockAll {
+                records: vec![
+                    (doc(), Mode::Write),
+                    (Record::new("doc", "2").unwrap(), Mode::Write),
+                ],
+                wait: Wait::Ms(Duration::ZERO),
+                ttl: None,
+                id: None,
+                label: None,
+                note: None,
+            },
         ),
         (
             "LS.LOCK doc:1 w",
@@ -253,9 +267,9 @@ fn a_wrong_command_is_told_what_and_where() {
     const UUID: &str = "a random UUID (32 hexadecimal digits), a new one for every lock";
     let no_keys = |name: &str| {
         format!(
-            "ERR unknown command \"{name}\": this is a Lockspan server, which stores no keys; use \
-             LS.LOCK and LS.UNLOCK for locks. A lock library for Redis needs the URL of a Redis, \
-             such as redis://127.0.0.1:6379"
+            "ERR unknown command \"{name}\": this is a Lockspan server, which stores no keys. A \
+             lock library for Redis can't lock anything here: give it the URL of a Redis, or use \
+             the package lockspan (Python, Rust), or LS.LOCK and LS.UNLOCK with any Redis client"
         )
     };
     let wrong = |name: &str, args: usize, usage: &str| {
@@ -429,11 +443,11 @@ fn a_wrong_command_is_told_what_and_where() {
         (
             "LS.TELL 1 shout",
             "ERR LS.TELL: verb \"shout\" at argument 2 is not one of open, keep-alive, close, \
-             label, acquire, note, who-holds, release, cancel, report, reassert, page, reasserted"
+             label, acquire, note, who-holds, release, cancel, report, reassert, page, nothing, \
+             reasserted"
                 .into(),
         ),
         ("LS.TELL 1 release 4 -", "ERR LS.TELL: record is missing at argument 5".into()),
-        ("LS.TELL 1 close now", "ERR LS.TELL: unexpected \"now\" at argument 3".into()),
         (
             "LS.TELL 1 acquire W 1 2 yes - doc:1",
             "ERR LS.TELL: upgrade \"yes\" at argument 6 is not 0 or 1".into(),

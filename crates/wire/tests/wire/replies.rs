@@ -251,9 +251,9 @@ fn of_commands() {
         "-ERR COMMAND: subcommand \"GETKEYS\" at argument 1 is not one of COUNT, LIST, INFO, DOCS "
     );
     assert_eq!(
-        shown(&reply::hello("0.1.0", Protocol::Resp3, 4)),
-        "%7 $6 server $8 lockspan $7 version $5 0.1.0 $5 proto :3 $2 id :4 $4 mode \
-         $10 standalone $4 role $6 master $7 modules *0 "
+        shown(&reply::hello("0.1.0", Protocol::Resp3, 4, 2)),
+        "%8 $6 server $8 lockspan $7 version $5 0.1.0 $5 proto :3 $2 id :4 $4 mode \
+         $10 standalone $4 role $6 master $7 modules *0 $8 lockspan :2 "
     );
 }
 

@@ -39,11 +39,18 @@ impl Dice {
         Term { groups, ..term(1 + self.below(4) as u32) }
     }
 
+    fn groups(&mut self) -> GroupSet {
+        self.term().groups
+    }
+
     fn input(&mut self, cache: &LockCache) -> Input {
         let name = self.name();
         match self.below(18) {
             0 => {
                 Input::Route { groups: self.term().groups, server: ServerId(self.below(2) as u32) }
+            }
+            1 if self.below(3) == 0 => {
+                Input::Serves { server: ServerId(self.below(2) as u32), term: self.term() }
             }
             1 => Input::Connected { server: ServerId(self.below(2) as u32) },
             2 | 3 => want(name, self.mode()),
@@ -70,10 +77,14 @@ impl Dice {
         let seq = Seq(last.saturating_sub(self.below(4)));
         match self.below(14) {
             0 | 1 => ToNode::Opened { terms: vec![self.term()] },
-            2 => ToNode::Alive { number: self.below(4) },
+            2 => ToNode::Alive { number: self.below(4), groups: self.groups() },
             3 if self.below(4) == 0 => ToNode::NoSession,
+            3 if self.below(3) == 0 => ToNode::Moved { groups: self.groups() },
             3 | 4 => ToNode::Serving(self.term()),
-            5 => ToNode::Recovered(self.term()),
+            5 => {
+                let former = SessionId(100 + self.below(4));
+                ToNode::Recovered { term: self.term(), former }
+            }
             6 => {
                 let former = SessionId(100 + self.below(4));
                 ToNode::Unlisted { term: self.term(), former }

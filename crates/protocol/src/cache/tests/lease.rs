@@ -68,7 +68,7 @@ fn past_its_lease_the_node_has_lost_everything_and_begins_anew_for_who_waits() {
             "lost x
              1/101 open",
         ),
-        (8200, from(1, 100, ToNode::Alive { number: 1 }), ""),
+        (8200, from(1, 100, ToNode::Alive { number: 1, groups: GroupSet::ALL }), ""),
         (
             8300,
             opened(1, 101, 1),

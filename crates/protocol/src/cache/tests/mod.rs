@@ -6,13 +6,14 @@ mod convert;
 mod lease;
 mod lines;
 mod notes;
+mod owners;
 mod recovery;
 mod stray;
 mod wishes;
 
 use std::time::Duration;
 
-use super::{Config, Input, LockCache, Output, PageLimits, WantRefusal};
+use super::{Config, Input, LeaseId, LockCache, Output, PageLimits, WantRefusal};
 use crate::bugs::Bugs;
 use crate::ids::{Owner, Seq, ServerId, SessionId};
 use crate::messages::{Claim, Handoff, LocalWait, Term, ToNode, ToServer};
@@ -106,10 +107,10 @@ fn words(output: &Output) -> String {
         Output::Send { server, session, message } => {
             format!("{}/{} {}", server.0, session.0, sent(message))
         }
-        Output::Open { record, mode, token, server } => {
-            format!("open {} {mode} {} on {}", name(record), token.parts(), server.0)
+        Output::Open { record, mode, token, lease: on } => {
+            format!("open {} {mode} {} on {}", name(record), token.parts(), lease(*on))
         }
-        Output::Rests { record, server } => format!("rests {} on {}", name(record), server.0),
+        Output::Rests { record, lease: on } => format!("rests {} on {}", name(record), lease(*on)),
         Output::Drain { record, to, stay } => {
             let to = to.map_or(String::new(), |mode| format!(" to {mode}"));
             let until = stay.until().0 / 1000;
@@ -118,12 +119,20 @@ fn words(output: &Output) -> String {
         }
         Output::Lost { record } => format!("lost {}", name(record)),
         Output::Refused { record, why } => format!("refused {} {why:?}", name(record)),
-        Output::Lease { server, until } => format!("lease {} {}", server.0, until.0 / 1000),
+        Output::Lease { lease: of, until } => format!("lease {} {}", lease(*of), until.0 / 1000),
         Output::Locate { groups } => format!("locate {groups}"),
         Output::HeldBy { record, ahead, holders } => {
             let holders: Vec<_> = holders.iter().map(|it| it.label.as_str()).collect();
             format!("held {} by {holders:?}, {ahead} before", name(record))
         }
+    }
+}
+
+/// The number of a server, or `end` and a number.
+fn lease(lease: LeaseId) -> String {
+    match lease {
+        LeaseId::Server(server) => server.0.to_string(),
+        LeaseId::Ending(number) => format!("end {number}"),
     }
 }
 
@@ -168,6 +177,7 @@ fn sent(message: &ToServer) -> String {
             let (epoch, former) = (epoch.number(), former.0);
             format!("page {first}-{last} in {epoch} for {former}: {count}")
         }
+        ToServer::Nothing { groups, epoch } => format!("nothing {groups} in {}", epoch.number()),
         ToServer::Reasserted { groups, epoch, former, count, .. } => {
             let (epoch, former) = (epoch.number(), former.0);
             format!("reasserted {groups} in {epoch} for {former}: {count}")
@@ -249,11 +259,16 @@ fn serving(epoch: u32) -> Input {
 }
 
 fn recovered(epoch: u32) -> Input {
-    says(ToNode::Recovered(term(epoch)))
+    says(ToNode::Recovered { term: term(epoch), former: SessionId(100) })
 }
 
+/// An answer to a keep-alive, for all groups.
 fn alive(number: u64) -> Input {
-    says(ToNode::Alive { number })
+    alive_in(number, GroupSet::ALL)
+}
+
+fn alive_in(number: u64, groups: GroupSet) -> Input {
+    says(ToNode::Alive { number, groups })
 }
 
 fn token(epoch: u32, count: u64) -> Token {

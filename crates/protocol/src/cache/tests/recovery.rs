@@ -52,6 +52,10 @@ fn heard(first: u64, whole: bool) -> Input {
     says(ToNode::Heard { term: term(2), former, first, whole })
 }
 
+fn recovered_for(former: u64, epoch: u32) -> ToNode {
+    ToNode::Recovered { term: term(epoch), former: SessionId(former) }
+}
+
 fn unlisted(server: u32, session: u64, former: u64) -> Input {
     let former = SessionId(former);
     from(server, session, ToNode::Unlisted { term: term(2), former })
@@ -360,9 +364,9 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
     check_two(&[
         (100, route(2), "2/101 open"),
         (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
-        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
+        (300, from(2, 101, recovered_for(100, 2)), "rests x on 2"),
         (3200, Input::Tick, "1/100 alive 1\n 2/101 alive 1\n 2/101 acquire y read #2 in 2 o5"),
-        (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
+        (3300, from(2, 101, ToNode::Alive { number: 1, groups: GroupSet::ALL }), "lease 2 11300"),
         (3500, from(1, 100, grant("y", 2, Read, token(1, 7), None)), ""),
         (8050, want("x", Read), "open x write 1.7 on 2"),
         (8100, give_back("x"), "drain x now"),
@@ -371,7 +375,7 @@ fn a_new_owner_is_told_in_the_name_of_the_former_session_and_then_all_rests_on_i
 }
 
 #[test]
-fn what_a_new_owner_was_told_is_lost_when_it_is_restarted_and_the_node_speaks_for_itself() {
+fn a_new_owner_that_is_restarted_is_told_again_in_the_name_of_both_sessions() {
     let mut cache = busy_node();
     run(
         &mut cache,
@@ -387,14 +391,15 @@ fn what_a_new_owner_was_told_is_lost_when_it_is_restarted_and_the_node_speaks_fo
                  2/101 page #1-#1 in 2 for 100: 1
                  2/101 reasserted 0-255 in 2 for 100: 1",
             ),
-            // The answer is lost, and with it that nobody waits for session 100 any more.
+            // The answer is lost. Until it comes, session 100 is what x rests on.
             (210, want("w", Write), "2/101 acquire w write #4 in 2"),
             (220, from(2, 101, grant("w", 4, Write, token(2, 1), None)), "open w write 2.1 on 2"),
             (
                 300,
                 from(2, 101, ToNode::Serving(term(3))),
-                "lost x
-                 2/101 release x #1
+                "2/101 reassert x write #1 in 3 for 100 held 1.7
+                 2/101 page #1-#1 in 3 for 100: 1
+                 2/101 reasserted 0-255 in 3 for 100: 1
                  2/101 reassert w write #4 in 3 for 101 held 2.1
                  2/101 page #4-#4 in 3 for 101: 1
                  2/101 reasserted 0-255 in 3 for 101: 1",
@@ -412,6 +417,7 @@ fn with_the_former_lease_ends_what_the_new_owner_has_not_heard() {
             8150,
             opened(2, 101, 2),
             "lease 2 8200
+             2/101 reasserted 0-255 in 2 for 100: 0
              2/101 acquire y read #4 in 2 o5",
         ),
     ]);
@@ -443,19 +449,26 @@ fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
             (100, route(2), "2/101 open"),
             (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
             (3000, Input::Connected { server: ServerId(1) }, "1/100 alive 1"),
-            (3100, alive(1), "lease 1 11100"),
+            // Its server has yet to hear that it was replaced.
+            (3100, alive(1), "lease 1 11100\n lease end 1 8100\n rests x on end 1\n 1/100 open"),
             (
                 3200,
                 Input::Connected { server: ServerId(2) },
                 &format!("2/101 alive 1\n{MOVE_ASKED}"),
             ),
-            (3300, from(2, 101, ToNode::Alive { number: 1 }), "lease 2 11300"),
+            (
+                3300,
+                from(2, 101, ToNode::Alive { number: 1, groups: GroupSet::ALL }),
+                "lease 2 11300",
+            ),
             (
                 8100,
                 want("z", Read),
                 "lost x
-                 2/101 release x #1
+                 lease 1 11100
+                 lease 2 11300
                  2/101 acquire y read #2 in 2 o5
+                 2/101 release x #1
                  2/101 acquire z read #4 in 2",
             ),
         ],
@@ -463,18 +476,18 @@ fn a_former_lease_that_is_extended_does_not_prolong_the_recovery() {
 }
 
 #[test]
-fn a_former_session_that_ends_is_no_more_spoken_for_and_the_new_owner_knows() {
+fn what_another_server_owns_by_now_outlives_the_session_that_it_rests_on() {
     check_two(&[
         (100, route(2), "2/101 open"),
         (200, opened(2, 101, 2), &format!("lease 2 8200\n{MOVE}")),
         (
             300,
             from(1, 100, ToNode::NoSession),
-            "lost x
-             2/101 release x #1
-             2/101 acquire y read #2 in 2 o5",
+            "lease end 1 8100
+             rests x on end 1
+             2/101 acquire y read #4 in 2 o5",
         ),
-        (310, from(2, 101, ToNode::Recovered(term(2))), ""),
+        (310, from(2, 101, recovered_for(100, 2)), "rests x on 2\n lease 2 8200"),
     ]);
 }
 
@@ -502,7 +515,8 @@ fn a_new_owner_that_has_a_session_already_is_asked_for_its_terms() {
              2/101 acquire y read #2 in 1 o5",
         ),
         (200, route(2), "2/101 open"),
-        (210, opened(2, 101, 2), MOVE),
+        // It may be listed itself, in groups that it had before.
+        (210, opened(2, 101, 2), &format!("{MOVE}\n 2/101 reasserted 0-255 in 2 for 101: 0")),
         (220, opened(2, 101, 2), ""),
     ]);
 }
@@ -532,7 +546,7 @@ fn a_node_with_nothing_lets_the_new_owner_know_for_its_session_with_the_old_one(
                  2/101 reasserted 0-255 in 2 for 100: 0
                  2/101 acquire x read #1 in 2",
             ),
-            (300, from(2, 101, ToNode::Recovered(term(2))), ""),
+            (300, from(2, 101, recovered_for(100, 2)), ""),
         ],
     );
 }
@@ -552,7 +566,7 @@ fn an_owner_that_has_left_groups_is_told_about_the_others_only() {
                  1/100 reasserted {groups} in 2 for 100: 1"
             ),
         ),
-        (30, says(ToNode::Recovered(rest)), ""),
+        (30, says(ToNode::Recovered { term: rest, former: SessionId(100) }), ""),
     ]);
 }
 
@@ -608,13 +622,13 @@ fn only_where_a_record_rests_or_is_re_asserted_can_it_be_lost() {
     };
     moved(&[
         (300, from(2, 101, lost(1)), "lost x"),
-        (310, from(2, 101, ToNode::Recovered(term(2))), "2/101 release x #1"),
+        (310, from(2, 101, recovered_for(100, 2)), "2/101 release x #1"),
     ]);
     moved(&[
-        (300, from(2, 101, ToNode::Recovered(term(2))), "rests x on 2"),
+        (300, from(2, 101, recovered_for(100, 2)), "rests x on 2"),
         (310, from(1, 100, lost(1)), ""),
         (320, from(1, 100, two.clone()), ""),
         (330, from(2, 101, lost(1)), "lost x\n 2/101 release x #1"),
-        (340, from(1, 100, two), "1/100 release x #7"),
+        (340, from(1, 100, two), ""),
     ]);
 }

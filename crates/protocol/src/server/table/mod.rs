@@ -95,7 +95,7 @@ pub use quota::UserQuota;
 use quota::{UserKey, Users};
 use recovery::{Grace, Page, Total};
 use rests::{Portion, Rests};
-pub use view::{ClaimView, RecordState, RecordView};
+pub use view::{ClaimView, RecordBrief, RecordState, RecordView};
 use visits::Visits;
 
 /// What happens to a table.
@@ -124,7 +124,14 @@ pub enum TableInput {
         /// Some of them are sessions of another server, for which sessions of this one may speak.
         formers: bool,
     },
-    /// Serve these groups no more, and forget their records.
+    /// A listed session is not waited for any more in these groups.
+    FormerOver {
+        /// Which.
+        former: SessionId,
+        /// Where; other terms wait on.
+        groups: GroupSet,
+    },
+    /// Serve these groups no more, and forget their records. [`TableOutput::Had`] says whose.
     Leave {
         /// Which.
         groups: GroupSet,
@@ -179,16 +186,20 @@ pub enum TableOutput {
     Recovered {
         /// The listed one.
         former: SessionId,
+        /// Who has spoken for it: itself, if it is a session with this server or had nothing.
+        by: SessionId,
+        /// The groups of the term.
+        groups: GroupSet,
     },
     /// A session that re-asserts has told a page of it: it lives.
     Progress {
         /// The one that speaks.
         session: SessionId,
     },
-    /// A term is left before this listed session has re-asserted there.
-    Dropped {
-        /// The listed one.
-        former: SessionId,
+    /// This session held or waited for something in groups that are left.
+    Had {
+        /// Which.
+        session: SessionId,
     },
     /// For the graph of waits.
     Fact(Fact),
@@ -358,6 +369,10 @@ impl LockTable {
                 self.begin_term(now, term, (listed, formers), out);
                 Ok(())
             }
+            TableInput::FormerOver { former, groups } => {
+                self.former_over(now, former, groups, out);
+                Ok(())
+            }
             TableInput::Leave { groups } => {
                 self.leave(groups, out);
                 Ok(())
@@ -387,6 +402,11 @@ impl LockTable {
         out: &mut Vec<TableOutput>,
     ) -> Result<(), Refusal> {
         let Some(by) = self.speaker(session) else {
+            // Said as a session of another server.
+            if let ToServer::Nothing { groups, epoch } = message {
+                let told = self.told_nothing(now, session, Term { groups, epoch }, out);
+                return told.map_err(Refusal::Reassert);
+            }
             return Err(Refusal::Session(SessionRefusal::Unknown));
         };
         match message {

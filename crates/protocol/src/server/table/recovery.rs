@@ -280,18 +280,12 @@ impl LockTable {
         heard.is_some_and(|formers| formers.contains(&former))
     }
 
-    /// These groups are left: what was re-asserted there counts no more. The sessions that a term
-    /// which goes altogether has not heard of.
-    pub(super) fn leave_grace(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
+    /// These groups are left: what was re-asserted there counts no more.
+    pub(super) fn leave_grace(&mut self, groups: GroupSet) {
         for (_, state) in &mut self.terms {
-            let goes = state.term.groups.without(groups).is_empty();
-            let Some(grace) = &mut state.grace else { continue };
-            for (&former, pending) in &mut grace.pending {
-                pending.leave(groups);
-                if goes {
-                    out.push(TableOutput::Dropped { former });
-                }
-            }
+            let is_concerned = !state.term.groups.and(groups).is_empty();
+            let Some(grace) = state.grace.as_mut().filter(|_| is_concerned) else { continue };
+            grace.pending.values_mut().for_each(|pending| pending.leave(groups));
         }
     }
 
@@ -523,7 +517,7 @@ impl LockTable {
     ) -> Result<(), ReassertRefusal> {
         let Some((key, term)) = self.told_term(by, told, out)? else { return Ok(()) };
         if self.has_recovered(key, by, former) {
-            self.send(by, ToNode::Recovered(term), out);
+            self.send(by, ToNode::Recovered { term, former }, out);
             return Ok(());
         }
         let is_all = self.limits.bugs.has(Bug::PageTakenForAll);
@@ -567,7 +561,9 @@ impl LockTable {
                 self.complete(now, key, former, out);
             }
             // All was heard before; or there was nothing to hear, and so nothing is believed.
-            Err(_) if heard || total.count == 0 => self.send(by, ToNode::Recovered(term), out),
+            Err(_) if heard || total.count == 0 => {
+                self.send(by, ToNode::Recovered { term, former }, out);
+            }
             Err(why) => return Err(why),
         }
         Ok(())
@@ -586,9 +582,68 @@ impl LockTable {
         }
         state.recovered.entry(session).or_default().insert(former);
         let term = state.term;
-        self.send(by, ToNode::Recovered(term), out);
-        out.push(TableOutput::Recovered { former });
+        self.send(by, ToNode::Recovered { term, former }, out);
+        out.push(TableOutput::Recovered { former, by: session, groups: term.groups });
         self.end_grace_if_done(now, key, out);
+    }
+
+    /// A session of another server had nothing in this term, says its node. It is believed: nobody
+    /// else knows the session.
+    pub(super) fn told_nothing(
+        &mut self,
+        now: Tick,
+        former: SessionId,
+        told: Term,
+        out: &mut Vec<TableOutput>,
+    ) -> Result<(), ReassertRefusal> {
+        let Some(group) = told.groups.iter().next() else { return Ok(()) };
+        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let state = &mut self.terms[key];
+        let term = state.term;
+        if told.epoch != term.epoch {
+            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
+        }
+        if told.groups != term.groups {
+            out.push(TableOutput::Send { session: former, message: ToNode::Serving(term) });
+            return Ok(());
+        }
+        if let Some(grace) = &mut state.grace
+            && let Some(pending) = grace.pending.get(&former)
+        {
+            // Somebody speaks for it, and had something.
+            if pending.by.is_some() {
+                return Ok(());
+            }
+            grace.remove(former);
+            out.push(TableOutput::Recovered { former, by: former, groups: term.groups });
+        }
+        let message = ToNode::Recovered { term, former };
+        out.push(TableOutput::Send { session: former, message });
+        self.end_grace_if_done(now, key, out);
+        Ok(())
+    }
+
+    /// A listed session is not waited for any more in these groups: what was re-asserted for it in
+    /// part is over.
+    pub(super) fn former_over(
+        &mut self,
+        now: Tick,
+        former: SessionId,
+        groups: GroupSet,
+        out: &mut Vec<TableOutput>,
+    ) {
+        let terms = self.terms.iter();
+        let terms = terms.filter(|(_, state)| !state.term.groups.and(groups).is_empty());
+        let keys: Vec<_> = terms.map(|(key, _)| key).collect();
+        for key in keys {
+            let Some(grace) = &mut self.terms[key].grace else { continue };
+            if let Some(pending) = grace.remove(former)
+                && let Some(by) = pending.by
+            {
+                self.take_back(now, by, pending, out);
+            }
+            self.end_grace_if_done(now, key, out);
+        }
     }
 
     /// A listed session is over, or one that spoke for it: what it had re-asserted in part is over
@@ -609,7 +664,7 @@ impl LockTable {
                 && let Some(by) = pending.by
                 && Some(by) != ended_ix
             {
-                self.take_back(now, by, pending.records, out);
+                self.take_back(now, by, pending, out);
             }
             self.end_grace_if_done(now, key, out);
         }
@@ -620,10 +675,10 @@ impl LockTable {
         &mut self,
         now: Tick,
         by: SessionIx,
-        records: BTreeMap<Seq, Record>,
+        pending: Pending,
         out: &mut Vec<TableOutput>,
     ) {
-        for (seq, record) in records {
+        for (seq, record) in pending.records {
             let Some(ix) = self.names.find(&record) else { continue };
             for at in self.own(ix, by).all() {
                 if self.claims.get(at).seq == seq {

@@ -241,8 +241,9 @@ impl LockTable {
 
     /// Forgets the records of these groups.
     pub(super) fn leave(&mut self, groups: GroupSet, out: &mut Vec<TableOutput>) {
-        self.leave_grace(groups, out);
+        self.leave_grace(groups);
         self.voids.forget_groups(groups);
+        let mut had = BTreeSet::new();
         let gone = |entry: &Entry| groups.contains(entry.group);
         let records: Vec<_> =
             self.names.iter().filter(|(_, entry)| gone(entry)).map(|(ix, _)| ix).collect();
@@ -252,9 +253,13 @@ impl LockTable {
             let mut claims: Vec<_> =
                 lists.into_iter().flat_map(|list| self.claims.of_record(list)).collect();
             claims.extend(entry.upgrader.some());
-            claims.into_iter().for_each(|at| self.end(at, out));
+            for at in claims {
+                had.insert(self.sessions[self.claims.get(at).session.key()].id);
+                self.end(at, out);
+            }
             self.forget(ix);
         }
+        out.extend(had.into_iter().map(|session| TableOutput::Had { session }));
         for group in groups.iter() {
             self.term_of[usize::from(group.0)] = None;
         }

@@ -31,7 +31,9 @@ pub struct RecordView {
     pub state: RecordState,
     /// Who holds it, in the order of grants.
     pub holders: Vec<ClaimView>,
-    /// Who waits: the upgrader, the writers in order, the readers in order.
+    /// The waiters in the order in which they will be served, as things are now: while readers
+    /// hold the record, one writer (the upgrader, if there is one), then all readers, then the
+    /// other writers; while a writer holds it, all readers, then the writers.
     pub waiters: Vec<ClaimView>,
     /// How many more hold it than are shown.
     pub more_holders: usize,
@@ -53,26 +55,20 @@ impl RecordView {
         self
     }
 
-    /// The waiters in the order in which they will be served, as things are now: after a writer all
-    /// readers, after readers one writer. If not all waiters are shown that order is not known, and
-    /// they come as in [`RecordView::waiters`].
-    #[must_use]
-    pub fn waiters_in_turn(&self) -> Vec<&ClaimView> {
-        if self.more_waiters > 0 {
-            return self.waiters.iter().collect();
-        }
-        let is_reader = |it: &&ClaimView| it.mode == Mode::Read;
-        let (readers, mut writers): (Vec<_>, Vec<_>) = self.waiters.iter().partition(is_reader);
-        let has_readers = self.holders.first().is_some_and(|it| it.mode == Mode::Read);
-        let later = writers.split_off(writers.len().min(usize::from(has_readers)));
-        writers.into_iter().chain(readers).chain(later).collect()
-    }
-
     /// How many hold the record or wait for it, shown or not.
     #[must_use]
     pub fn claims(&self) -> usize {
         self.holders.len() + self.more_holders + self.waiters.len() + self.more_waiters
     }
+}
+
+/// What a list of records can be sorted by, besides their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordBrief {
+    /// How many sessions wait for it.
+    pub waiters: u32,
+    /// Since when its first holder holds it; without a holder, since when its first waiter waits.
+    pub since: Tick,
 }
 
 /// One claim.
@@ -212,6 +208,26 @@ impl LockTable {
         (views, (end < self.names.places()).then_some(end))
     }
 
+    /// Looks at up to `steps` places from the place `from` on, and shows `see` each record there
+    /// with what a list can be sorted by. Returns where to go on, if there is more. A record costs
+    /// the same however many sessions hold it or wait for it.
+    pub fn visit(
+        &self,
+        from: usize,
+        steps: usize,
+        mut see: impl FnMut(&Record, RecordBrief),
+    ) -> Option<usize> {
+        let end = from.saturating_add(steps);
+        for place in from..end.min(self.names.places()) {
+            let Some(entry) = self.names.at(place) else { continue };
+            let heads = [entry.holders, entry.readers, entry.writers].map(|list| list.head);
+            let first = heads.into_iter().chain([entry.upgrader]).find_map(ClaimIx::some);
+            let since = first.map_or(Tick::ZERO, |at| self.claims.get(at).since.0);
+            see(&entry.name, RecordBrief { waiters: entry.waiters(), since });
+        }
+        (end < self.names.places()).then_some(end)
+    }
+
     /// Records that somebody holds and others wait for, those at which something has happened
     /// lately first: at most `count` of those that `may` be shown, each with at most so many
     /// claims. Not all are looked at, if there are many.
@@ -271,14 +287,23 @@ impl LockTable {
         }
     }
 
+    /// Whether readers hold the record.
+    fn is_read(&self, entry: &Entry) -> bool {
+        let first = entry.holders.head.some();
+        first.is_some_and(|at| self.claims.get(at).mode == Mode::Read)
+    }
+
     fn view(&self, entry: &Entry, claims: usize) -> RecordView {
         let (holding, waiting) = (entry.holders.len as usize, entry.waiters() as usize);
         // Who is few is shown whole; of two that are many, each gets a half.
         let holders = holding.min(claims.saturating_sub(waiting.min(claims / 2)));
         let waiters = waiting.min(claims.saturating_sub(holders));
-        let line = entry.upgrader.some().into_iter();
-        let line = line.chain(self.claims.of_record(entry.writers));
+        let upgrader = || entry.upgrader.some().into_iter();
+        let writers = || upgrader().chain(self.claims.of_record(entry.writers));
+        let before_readers = usize::from(self.is_read(entry));
+        let line = writers().take(before_readers);
         let line = line.chain(self.claims.of_record(entry.readers));
+        let line = line.chain(writers().skip(before_readers));
         let see = |ix: ClaimIx| self.claim_view(ix);
         RecordView {
             record: entry.name.clone(),

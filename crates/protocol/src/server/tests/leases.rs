@@ -1,8 +1,10 @@
 //! Sessions: what is durable when, and what ends them.
 
+use super::recovery::listed;
 use super::*;
 use crate::mode::Mode::Write;
 
+const OF_NODE: (Duration, Handoff, Client) = (TTL, Handoff::Direct, Client::Node);
 const OPEN: ToServer = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
 
 #[test]
@@ -95,8 +97,8 @@ fn a_late_double_of_its_open_does_not_bring_an_ended_session_back() {
 
 #[test]
 fn groups_that_are_taken_again_and_again_end_their_grace_with_the_first_lease() {
-    let here = Listed { session: A, ttl: TTL, handoff: Handoff::Direct, here: true, last: false };
-    let last = Listed { session: C, here: false, last: true, ..here };
+    let here = listed(A, true);
+    let last = Listed { last: true, ..listed(C, false) };
     let mut s = Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), vec![here, last]);
     let lease = TTL + TTL / 10;
     for round in 1..=11 {
@@ -111,8 +113,7 @@ fn groups_that_are_taken_again_and_again_end_their_grace_with_the_first_lease() 
 
 #[test]
 fn another_servers_session_is_waited_for_in_full_if_that_may_have_extended_it() {
-    let listed =
-        |last| Listed { session: C, ttl: TTL, handoff: Handoff::Direct, here: false, last };
+    let listed = |last| Listed { last, ..listed(C, false) };
     let mut s = Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), vec![listed(false)]);
     s.wait(TTL / 2);
     s.input(Input::Leave { groups: GroupSet::ALL });
@@ -190,7 +191,7 @@ fn service_f72_very_many_leases_end_bit_by_bit_and_none_is_extended() {
         ended
     };
     for session in 1..=number {
-        registry.open(now, SessionId(session), TTL, Handoff::Direct, &mut out).unwrap();
+        registry.open(now, SessionId(session), OF_NODE, &mut out).unwrap();
         settle(&mut registry, now, &mut out);
     }
     now = now + TTL;
@@ -202,7 +203,7 @@ fn service_f72_very_many_leases_end_bit_by_bit_and_none_is_extended() {
     let last = SessionId(number);
     let refused = Err(crate::refusal::SessionRefusal::Unknown);
     assert_eq!(registry.keep_alive(now, last, 1, &mut out), refused);
-    assert_eq!(registry.open(now, last, TTL, Handoff::Direct, &mut out), refused);
+    assert_eq!(registry.open(now, last, OF_NODE, &mut out), refused);
     assert_eq!(settle(&mut registry, now, &mut out), first, "nothing came of that");
     while registry.next_deadline().is_some() {
         registry.expire(now, &mut out);

@@ -6,6 +6,7 @@ mod deadlocks;
 mod leases;
 mod moves;
 mod order;
+mod owners;
 mod pages;
 mod questions;
 mod quotas;
@@ -107,6 +108,7 @@ impl Scene {
                 }
                 Output::Store { store, .. } => lines.extend(self.stored(store)),
                 Output::Ended { session } => lines.push(format!("{} ended", name(session))),
+                Output::Settled { former } => lines.push(format!("{} settled", name(former))),
                 Output::Behind { groups, above } => lines.push(format!("behind {groups} {above}")),
                 Output::Left { groups } => lines.push(format!("left {groups}")),
             }
@@ -195,13 +197,18 @@ pub(super) fn name(session: SessionId) -> String {
 fn line(to: SessionId, message: &ToNode) -> String {
     let said = match message {
         ToNode::Opened { .. } => "opened".into(),
-        ToNode::Alive { number } => format!("alive {number}"),
+        ToNode::Alive { number, groups } if *groups == GroupSet::ALL => format!("alive {number}"),
+        ToNode::Alive { number, groups } => format!("alive {number} in {groups}"),
+        ToNode::Moved { groups } => format!("moved {groups}"),
         ToNode::NoSession => "no session".into(),
         ToNode::Serving(term) => format!("serving {}", term.epoch),
         ToNode::Heard { first, whole, .. } => {
             format!("{}heard {first}", if *whole { "" } else { "not " })
         }
-        ToNode::Recovered(term) => format!("recovered {}", term.epoch),
+        ToNode::Recovered { term, former } if *former == to => format!("recovered {}", term.epoch),
+        ToNode::Recovered { term, former } => {
+            format!("recovered {} for {}", term.epoch, name(*former))
+        }
         ToNode::Unlisted { former, .. } => format!("unlisted {}", name(*former)),
         ToNode::Granted { record, seq, mode, token, give_back } => {
             let give_back =

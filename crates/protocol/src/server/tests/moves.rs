@@ -1,5 +1,6 @@
-//! Groups that go to another server while this one lives: nobody who may have something there is
-//! extended any more, and that is durable before the other may take them.
+//! Groups that go to another server while this one lives. What nodes have there is not extended any
+//! more, since no extension names the groups; all else is. A stranger does not know which groups an
+//! extension is for, so the session of one that has something there is marked, and not extended.
 
 use super::recovery::listed;
 use super::*;
@@ -7,9 +8,14 @@ use crate::mode::Mode::Write;
 
 const OPEN: ToServer = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
 const NOTHING: [&str; 0] = [];
+const S: SessionId = SessionId(19);
 
 fn groups(id: &str) -> GroupSet {
     GroupSet::from_iter([record(id).group()])
+}
+
+fn without(id: &str) -> GroupSet {
+    GroupSet::ALL.without(groups(id))
 }
 
 fn leave(s: &mut Scene, id: &str) -> Vec<String> {
@@ -20,42 +26,76 @@ fn left(id: &str) -> String {
     format!("left {}", groups(id))
 }
 
+/// With the session S of a stranger beside A to D.
+fn scene() -> Scene {
+    let mut s = Scene::new(Handoff::Direct);
+    let (ttl, handoff) = (TTL, Handoff::Direct);
+    assert_eq!(s.input(Input::Admit { session: S, ttl, handoff }), ["S opened"]);
+    s
+}
+
+fn is_marked(s: &Scene, of: SessionId) -> bool {
+    let is_it =
+        |what: &Store| matches!(what, Store::Session { session, last: true, .. } if *session == of);
+    s.stores.iter().any(|(_, what)| is_it(what))
+}
+
 #[test]
-fn a_server_that_leaves_groups_extends_nobody_who_may_have_something_there() {
+fn an_extension_names_the_groups_that_are_served_and_leaving_some_ends_no_session() {
     let mut s = Scene::new(Handoff::Direct);
     s.acquire(A, "x", Write, 1);
-    leave(&mut s, "x");
-    assert_eq!(s.keep_alive(A, 1), NOTHING);
-    let new = SessionId(9);
-    assert_eq!(s.say(new, OPEN), ["I opened"]);
-    assert_eq!(s.keep_alive(new, 1), ["I alive 1"]);
-}
-
-#[test]
-fn groups_are_left_when_every_open_session_is_marked_in_the_store_and_not_before() {
-    let mut s = Scene::new(Handoff::Direct);
-    s.hold_stores = true;
-    assert_eq!(leave(&mut s, "x"), NOTHING);
-    let stores = std::mem::take(&mut s.stores);
-    let is_mark = |what: &Store| matches!(what, Store::Session { last: true, .. });
-    assert!(stores.iter().all(|(_, what)| is_mark(what)), "{stores:?}");
-    let (last, first) = stores.split_last().unwrap();
-    assert_eq!(first.len(), 3, "there are four sessions");
-    for &(store, _) in first {
-        assert_eq!(s.stored(store), NOTHING);
+    s.acquire(A, "y", Write, 2);
+    assert_eq!(s.keep_alive(A, 1), ["A alive 1"]);
+    let moved = format!("A moved {}", groups("x"));
+    assert_eq!(leave(&mut s, "x"), [moved, left("x")]);
+    assert_eq!(s.keep_alive(A, 2), [format!("A alive 2 in {}", without("x"))]);
+    for number in 3..10 {
+        s.wait(TTL / 2);
+        assert_eq!(s.keep_alive(A, number), [format!("A alive {number} in {}", without("x"))]);
+        for other in [B, C, D] {
+            s.keep_alive(other, number);
+        }
     }
-    assert_eq!(s.stored(last.0), [left("x")]);
-    // They are marked: the next time nobody has to wait.
-    assert_eq!(leave(&mut s, "y"), [left("y")]);
+    assert_eq!(s.acquire(B, "y", Write, 1)[0], "A revoke r:y #2 to write", "that it still has");
 }
 
 #[test]
-fn groups_that_are_left_meanwhile_wait_for_the_same_marks() {
-    let mut s = Scene::new(Handoff::Direct);
+fn groups_are_left_at_once_where_no_stranger_has_something() {
+    let mut s = scene();
     s.hold_stores = true;
-    assert_eq!(leave(&mut s, "x"), NOTHING);
+    s.acquire(S, "y", Write, 1);
+    s.acquire(A, "x", Write, 1);
+    assert_eq!(leave(&mut s, "x"), [format!("A moved {}", groups("x")), left("x")]);
+    assert!(s.stores.is_empty());
+    assert_eq!(s.keep_alive(S, 1), [format!("S alive 1 in {}", without("x"))]);
+}
+
+#[test]
+fn a_stranger_with_something_there_is_marked_and_told_before_the_groups_are_left() {
+    let mut s = scene();
+    s.acquire(S, "x", Write, 1);
+    s.acquire(A, "x", Write, 1);
+    s.hold_stores = true;
+    let told = [format!("A moved {}", groups("x")), format!("S moved {}", groups("x"))];
+    assert_eq!(leave(&mut s, "x"), told);
+    assert!(is_marked(&s, S) && !is_marked(&s, A), "{:?}", s.stores);
+    assert_eq!(s.keep_alive(S, 1), NOTHING);
+    // What is left meanwhile waits for the same mark.
     assert_eq!(leave(&mut s, "y"), NOTHING);
     assert_eq!(s.flush(), [left("x"), left("y")]);
+    s.hold_stores = false;
+    assert_eq!(s.keep_alive(S, 2), NOTHING);
+    assert_eq!(s.wait(TTL * 2).iter().filter(|line| *line == "S ended").count(), 1);
+}
+
+#[test]
+fn a_stranger_that_waits_there_is_marked_too() {
+    let mut s = scene();
+    s.acquire(A, "x", Write, 1);
+    s.acquire(S, "x", Write, 1);
+    s.hold_stores = true;
+    leave(&mut s, "x");
+    assert!(is_marked(&s, S));
 }
 
 #[test]
@@ -66,7 +106,8 @@ fn a_server_without_sessions_leaves_at_once() {
 
 #[test]
 fn groups_that_are_taken_again_are_not_left() {
-    let mut s = Scene::new(Handoff::Direct);
+    let mut s = scene();
+    s.acquire(S, "x", Write, 1);
     s.hold_stores = true;
     leave(&mut s, "x");
     s.input(Input::Take { groups: groups("x"), above: s.epoch, listed: Vec::new() });
@@ -94,17 +135,103 @@ fn a_marked_session_is_not_extended_after_a_restart_and_its_lease_comes_to_its_e
 }
 
 #[test]
-fn a_session_that_was_listed_when_groups_were_left_is_marked_too() {
-    let mut s = Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), Vec::new());
+fn a_session_whose_groups_come_back_re_asserts_there_and_is_extended_elsewhere_meanwhile() {
+    let mut s = Scene::new(Handoff::Direct);
+    s.acquire(A, "x", Write, 1);
+    leave(&mut s, "x");
+    let above = Epoch::new(2).unwrap();
+    let listed = [A, B, C, D].map(|session| listed(session, true)).to_vec();
+    s.input(Input::Take { groups: groups("x"), above, listed });
+    s.epoch = Epoch::new(3).unwrap();
+    let said = s.keep_alive(A, 1);
+    assert_eq!(said, ["A serving epoch 3".to_owned(), format!("A alive 1 in {}", without("x"))]);
+    s.reassert(A, "x", Write, 1, super::recovery::held(1));
+    let term = Term { groups: groups("x"), epoch: s.epoch };
+    let done = |s: &mut Scene, by, count, sum| {
+        let Term { groups, epoch } = term;
+        s.say(by, ToServer::Reasserted { groups, epoch, former: by, count, sum })
+    };
+    assert_eq!(done(&mut s, A, 1, 1), ["A recovered epoch 3"]);
+    assert_eq!(s.keep_alive(A, 2), ["A alive 2"]);
+    for other in [B, C] {
+        done(&mut s, other, 0, 0);
+    }
+    assert!(s.server.is_recovering(), "D may have something there");
+    // It lives, for what it has elsewhere; its time in that group is over all the same.
+    for number in 1..=3 {
+        s.wait(TTL / 3 + Duration::from_millis(1));
+        for session in [A, B, C, D] {
+            s.keep_alive(session, number);
+        }
+    }
+    assert!(!s.server.is_recovering());
+    assert_eq!(s.keep_alive(D, 9), ["D alive 9"]);
+}
+
+#[test]
+fn a_stranger_that_has_yet_to_re_assert_somewhere_is_not_extended_at_all() {
+    let mut s = scene();
+    leave(&mut s, "x");
+    let above = Epoch::new(2).unwrap();
+    s.input(Input::Take { groups: groups("x"), above, listed: vec![listed(S, true)] });
+    assert_eq!(s.keep_alive(S, 1), ["S serving epoch 3"]);
+    let term = Term { groups: groups("x"), epoch: Epoch::new(3).unwrap() };
+    let Term { groups, epoch } = term;
+    s.say(S, ToServer::Reasserted { groups, epoch, former: S, count: 0, sum: 0 });
+    assert_eq!(s.keep_alive(S, 2), ["S alive 2"]);
+}
+
+/// After a restart with the stranger S on the list, which holds something in the group of x.
+fn restarted_with_stranger() -> Scene {
+    let stranger = Listed { client: Client::Stranger, ..listed(S, true) };
+    Scene::restarted(Limits::default(), Epoch::new(1).unwrap(), vec![stranger])
+}
+
+#[test]
+fn a_stranger_that_has_yet_to_re_assert_in_groups_that_are_left_is_marked() {
+    let mut s = restarted_with_stranger();
+    s.hold_stores = true;
+    assert_eq!(leave(&mut s, "x"), [format!("S moved {}", groups("x"))]);
+    assert!(is_marked(&s, S));
+    assert_eq!(s.flush(), [left("x")]);
+    s.hold_stores = false;
+    s.reasserted(S, S, "y", &[]);
+    assert!(!s.server.is_recovering());
+    assert_eq!(s.keep_alive(S, 1), NOTHING, "the next owner waits for the lease as it stood");
+    assert!(s.wait(TTL * 2).contains(&"S ended".to_owned()));
+}
+
+#[test]
+fn a_stranger_that_was_heard_before_the_groups_are_left_is_extended() {
+    let mut s = restarted_with_stranger();
+    s.reasserted(S, S, "y", &[]);
+    assert_eq!(leave(&mut s, "x"), [left("x")]);
+    assert_eq!(s.keep_alive(S, 1), [format!("S alive 1 in {}", without("x"))]);
+}
+
+#[test]
+fn a_listed_stranger_is_marked_if_the_groups_are_left_before_their_epoch_is_durable() {
+    let mut s = scene();
     leave(&mut s, "x");
     s.hold_stores = true;
-    // Its term has not begun when the groups are left again.
-    s.input(Input::Take { groups: groups("x"), above: s.epoch, listed: vec![listed(A, true)] });
-    assert_eq!(leave(&mut s, "x"), NOTHING);
-    let marks = s.stores.iter().filter(|(_, what)| match what {
-        Store::Session { session, last, .. } => *session == A && *last,
-        _ => false,
-    });
-    assert_eq!(marks.count(), 1);
-    assert_eq!(s.flush(), [left("x")]);
+    let stranger = Listed { client: Client::Stranger, ..listed(S, true) };
+    let above = Epoch::new(2).unwrap();
+    s.input(Input::Take { groups: groups("x"), above, listed: vec![stranger] });
+    leave(&mut s, "x");
+    assert!(is_marked(&s, S));
+    s.flush();
+    assert_eq!(s.keep_alive(S, 1), NOTHING);
+}
+
+#[test]
+fn a_stranger_is_not_extended_by_a_server_that_serves_nothing() {
+    let mut s = scene();
+    s.input(Input::Leave { groups: GroupSet::ALL });
+    assert_eq!(s.keep_alive(S, 1), NOTHING);
+}
+
+#[test]
+fn a_node_opens_by_its_own_message() {
+    let mut s = Scene::new(Handoff::Direct);
+    assert_eq!(s.say(SessionId(9), OPEN), ["I opened"]);
 }

@@ -210,6 +210,6 @@ fn a_hundred_thousand_re_assertions_of_one_table_take_no_longer_each() {
     }
     let count = RECORDS as u32;
     world.says(B, ToServer::Reasserted { groups, epoch, former, count, sum });
-    assert!(matches!(world.heard[..], [_, ToNode::Recovered(_)]));
+    assert!(matches!(world.heard[..], [_, ToNode::Recovered { .. }]));
     assert_eq!(world.server.claims(), RECORDS as usize);
 }

@@ -8,7 +8,8 @@ use crate::token::{Ticket, Token};
 const E1: u32 = 1;
 
 pub(super) fn listed(session: SessionId, here: bool) -> Listed {
-    Listed { session, ttl: TTL, handoff: Handoff::Direct, here, last: false }
+    let (handoff, client, acts) = (Handoff::Direct, Client::Node, Duration::ZERO);
+    Listed { session, ttl: TTL, handoff, here, last: false, client, acts }
 }
 
 /// The server after a restart in epoch 2, with A and B on its list.
@@ -314,7 +315,7 @@ fn a_new_owner_hears_the_old_owners_sessions_through_their_successors() {
     assert_eq!(s.reassert_as(C, A, "x", Write, 1, held(7)), ["C unlisted A"], "B came first");
     assert_eq!(s.acquire(C, "x", Write, 1), ["C queued r:x #1"]);
     let said = s.reasserted(B, A, "x", &[1]);
-    for expected in ["B recovered epoch 6", "B revoke r:x #1 to write", "A ended"] {
+    for expected in ["B recovered epoch 6 for A", "B revoke r:x #1 to write"] {
         assert!(said.contains(&expected.to_owned()), "{expected}: {said:?}");
     }
     assert_eq!(s.release(B, "x", 1), ["C granted r:x #1 write 6.1"]);
@@ -472,4 +473,58 @@ fn a_session_at_its_limit_can_re_assert_all_that_it_has() {
         assert!(said.contains(&"A granted r:{t}x #4 write 2.1".to_owned()), "{said:?}");
         assert_eq!(s.server.claims(), 3);
     }
+}
+
+/// R2 with more sessions than end in one step: of none the wait ends before its entry is deleted.
+#[test]
+fn a_grace_lasts_until_the_entries_of_all_sessions_that_did_not_come_back_are_deleted() {
+    let ids = 1000..1300;
+    let listed = ids.clone().map(|id| listed(SessionId(id), true)).collect();
+    let mut s = Scene::restarted(Limits::default(), Epoch::new(E1).unwrap(), listed);
+    s.hold_stores = true;
+    s.wait(TTL + crate::limits::margin(TTL));
+    let (mut forgets, last) = (std::mem::take(&mut s.stores), ids.end - 1);
+    assert!(forgets.iter().all(|(_, what)| matches!(what, Store::Forget { .. })), "{forgets:?}");
+    assert_eq!(forgets.len(), 300);
+    let at = |(_, what): &(_, Store)| *what == Store::Forget { session: SessionId(last) };
+    let (last, _) = forgets.remove(forgets.iter().position(at).unwrap());
+    for (store, _) in forgets {
+        s.stored(store);
+        assert!(s.server.is_recovering());
+    }
+    s.stored(last);
+    assert!(!s.server.is_recovering());
+}
+
+/// A's lease ends while the epoch of a term that lists it is being stored.
+fn ends_before_the_term() -> Scene {
+    let mut s = Scene::new(Handoff::Direct);
+    let groups = GroupSet::from_iter([record("x").group()]);
+    s.input(Input::Leave { groups });
+    s.hold_stores = true;
+    s.input(Input::Take { groups, above: s.epoch, listed: vec![listed(A, true)] });
+    s.wait(TTL);
+    let forgets = s.stores.iter().filter(|(_, what)| matches!(what, Store::Forget { .. }));
+    assert_eq!(forgets.count(), 4);
+    s
+}
+
+#[test]
+fn a_term_waits_for_a_listed_session_whose_entry_is_being_deleted() {
+    let mut s = ends_before_the_term();
+    let (epoch, _) = s.stores.remove(0);
+    s.stored(epoch);
+    assert!(s.server.is_recovering());
+    s.flush();
+    assert!(!s.server.is_recovering());
+}
+
+#[test]
+fn a_session_whose_entry_was_deleted_before_the_term_began_does_not_come_back() {
+    let mut s = ends_before_the_term();
+    let (epoch, _) = s.stores.remove(0);
+    s.flush();
+    s.stored(epoch);
+    assert!(!s.server.is_recovering());
+    assert_eq!(s.server.sessions(), 0);
 }

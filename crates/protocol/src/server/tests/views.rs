@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mode::Mode::{Read, Write};
-use crate::server::table::{ClaimView, RecordState, RecordView};
+use crate::server::table::ClaimView;
 
 fn table() -> LockTable {
     let mut table = LockTable::new(Limits::default(), 42);
@@ -228,32 +228,58 @@ fn a_waiter_is_told_how_many_are_before_it() {
     assert_eq!(table.ahead_of(SessionId(2), &record("x"), Seq(9)), None, "another acquire");
 }
 
+/// A table in which the sessions from 1 on have acquired `x` with these modes, in order.
+fn in_line(modes: &[Mode]) -> LockTable {
+    let mut table = LockTable::new(Limits::default(), 42);
+    let term = Term { groups: GroupSet::ALL, epoch: Epoch::NONE.next().unwrap() };
+    let begin = table::TableInput::Begin { term, listed: Vec::new(), formers: false };
+    table.handle(Tick(1), begin, &mut Vec::new()).unwrap();
+    for (session, &mode) in (1..).map(SessionId).zip(modes) {
+        let began = table::TableInput::Began { session, handoff: Handoff::Direct, user: None };
+        table.handle(Tick(1), began, &mut Vec::new()).unwrap();
+        acquire(&mut table, session, "x", mode, 1);
+    }
+    table
+}
+
 #[test]
 fn waiters_are_shown_in_the_order_of_turns() {
-    let (read, write) = (Read, Write);
-    let claim = |session: u64, mode: Mode| ClaimView {
-        session: SessionId(session),
-        mode,
-        seq: Seq(1),
-        token: None,
-        ticket: None,
-        revoked: None,
-        since: Tick::ZERO,
-        note: None,
-    };
-    let line = |held: Mode| {
-        let view = RecordView {
-            record: record("1"),
-            state: RecordState::SharedWanted,
-            holders: vec![claim(9, held)],
-            waiters: vec![claim(1, write), claim(2, write), claim(3, read), claim(4, read)],
-            more_holders: 0,
-            more_waiters: 0,
+    for (modes, turns) in [
+        ([Write, Write, Write, Read, Read], [4, 5, 2, 3]),
+        ([Read, Write, Write, Read, Read], [2, 4, 5, 3]),
+    ] {
+        let mut table = in_line(&modes);
+        let line = |table: &LockTable, claims| {
+            let view = table.look(&record("x"), claims).unwrap();
+            view.waiters.iter().map(|it| it.session.0).collect::<Vec<_>>()
         };
-        view.waiters_in_turn().iter().map(|it| it.session.0).collect::<Vec<_>>()
-    };
-    assert_eq!(line(write), [3, 4, 1, 2]);
-    assert_eq!(line(read), [1, 3, 4, 2]);
+        assert_eq!(line(&table, 10), turns);
+        // A part of a long line is its beginning.
+        assert_eq!(line(&table, 4), turns[..3]);
+        // What is shown comes true: each that is served is the next one of the line, or one of the
+        // readers that go together.
+        let mut served = Vec::new();
+        while let Some(holder) = table.look(&record("x"), 10).map(|it| it.holders[0].session) {
+            served.push(holder.0);
+            let release = ToServer::Release { record: record("x"), seq: Seq(1), keep: None };
+            let input = table::TableInput::Message { session: holder, message: release };
+            table.handle(Tick(3), input, &mut Vec::new()).unwrap();
+        }
+        assert_eq!(served[1..], turns);
+    }
+}
+
+#[test]
+fn records_are_visited_with_what_they_are_sorted_by() {
+    let mut table = in_line(&[Write, Read, Write]);
+    acquire(&mut table, A, "y", Write, 2);
+    let mut all = Vec::new();
+    let mut from = Some(0);
+    while let Some(place) = from {
+        from = table.visit(place, 1, |record, it| all.push((record.clone(), it.waiters, it.since)));
+        assert!(from.is_none_or(|next| next > place));
+    }
+    assert_eq!(all, [(record("x"), 2, Tick(2)), (record("y"), 0, Tick(2))]);
 }
 
 #[test]

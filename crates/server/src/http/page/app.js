@@ -1,34 +1,8 @@
 // The page's life: which view is shown, the stream that keeps it up to date, the numbers on top.
 'use strict';
 
-const $ = selector => document.querySelector(selector);
-
-// An element with attributes and children; text is never read as HTML.
-function h(name, attributes = {}, ...children) {
-  const node = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value === false || value === null || value === undefined) continue;
-    if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value === true ? '' : value);
-  }
-  node.append(...children.flat().filter(child => child !== null && child !== undefined));
-  return node;
-}
-
-const number = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
-const count = value => number.format(value);
-// A count with its noun: 1 record, 2 records.
-const counted = (value, noun) => `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
-
-// A span of seconds as people say it.
-function span(seconds) {
-  if (seconds < 0.001) return `${count(seconds * 1e6)} µs`;
-  if (seconds < 1) return `${count(seconds * 1e3)} ms`;
-  if (seconds < 120) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
-  return `${Math.round(seconds / 86400)} d`;
-}
+// How old the data may be, in seconds, before it is shown as stale: the server sends some each second.
+const FRESH = 5;
 
 const Page = {
   who: { user: null },
@@ -37,38 +11,79 @@ const Page = {
   stream: null,
   // What the server's clock is ahead of this page's, in milliseconds.
   ahead: null,
+  // When the server was heard last, on this page's clock.
+  heard: null,
+  // The view that is shown, and its name with what it looks at.
   view: null,
+  shown: null,
 
   now() { return performance.now() + (this.ahead ?? 0); },
 
   say(text) { $('#said').textContent = text; },
 
-  // Where the part after # leads: a view, and what it looks at.
+  // Where the part after # leads: a view, what it looks at, and how: #records?sort=name&page=2.
   route() {
-    const [view, ...rest] = location.hash.slice(1).split('/');
+    const [path, query] = location.hash.slice(1).split('?', 2);
+    const [view, ...rest] = path.split('/');
     const known = ['records', 'record', 'sessions', 'session', 'graph'];
-    return { view: known.includes(view) ? view : 'records', what: rest.join('/') };
+    return { view: known.includes(view) ? view : 'records', what: rest.join('/'), params: new URLSearchParams(query) };
   },
 
-  open() {
-    const { view, what } = this.route();
+  // The address of a list; what has its default value is left out.
+  address(view, params) {
+    const defaults = { sort: 'waiters', page: 1 };
+    const said = Object.entries(params).filter(([key, value]) => value && value !== defaults[key]);
+    const query = new URLSearchParams(said).toString();
+    return `#${view}${query ? `?${query}` : ''}`;
+  },
+
+  // Shows a list in another way, as an entry of its own in the browser's history.
+  go(view, params) {
+    const address = this.address(view, params);
+    if (address === this.address(view, Object.fromEntries(this.route().params))) return;
+    history.pushState(null, '', address);
+    this.open();
+  },
+
+  // The same while somebody types: all that is typed in one go is one entry of the history.
+  type(view, params) {
+    const address = this.address(view, params);
+    if (history.state?.typed) history.replaceState({ typed: true }, '', address);
+    else history.pushState({ typed: true }, '', address);
+    this.open(true);
+  },
+
+  open(typed = false) {
+    const { view, what, params } = this.route();
     const group = { record: 'records', session: 'sessions' }[view] ?? view;
     for (const link of document.querySelectorAll('nav a')) {
       if (link.hash === `#${group}`) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
-    this.view = Views[view](what);
-    $('#content').replaceChildren(...this.view.parts);
+    const is = `${view}/${what}`;
+    // A list that is shown in another way keeps its elements, and so the focus.
+    const fresh = this.shown !== is || !this.view.apply;
+    if (fresh) {
+      this.view = Views[view](what);
+      this.shown = is;
+    }
+    this.view.apply?.(params, typed);
+    if (fresh) $('#content').replaceChildren(...this.view.parts);
     document.title = `${this.view.title} – Lockspan`;
     this.listen();
+    return fresh;
   },
 
   // Looks at what the present view asks for, from now on.
   listen() {
     this.stream?.close();
+    this.value = null;
     if (this.who.look_needs_login && !this.who.user) {
       this.stream = null;
+      this.heard = null;
+      this.shown = null;
       this.link('lost', 'not logged in');
+      this.notice();
       $('#content').replaceChildren(h('p', { class: 'none' }, 'This server requires a login: log in first.'));
       return;
     }
@@ -76,34 +91,68 @@ const Page = {
     // A browser lets no page add a header to this. A stream with a login is not kept out by those without one.
     if (this.who.user) query.set('token', token());
     // A record's key is encoded already: it may have bytes that are no text.
-    const key = this.view.key ? `&name=${this.view.key}` : '';
-    const stream = this.stream = new EventSource(`/api/live?${query}${key}`);
+    const asked = `${query}${this.view.key ? `&name=${this.view.key}` : ''}`;
+    const stream = this.stream = new EventSource(`/api/live?${asked}`);
     stream.addEventListener('open', () => this.link('live', 'live'));
-    stream.addEventListener('samples', event => this.sampled(JSON.parse(event.data)));
+    stream.addEventListener('samples', event => stream === this.stream && this.sampled(JSON.parse(event.data)));
     stream.addEventListener('view', event => {
-      if (stream === this.stream) this.view.show(JSON.parse(event.data));
+      if (stream !== this.stream) return;
+      this.heard = performance.now();
+      this.value = JSON.parse(event.data);
+      this.view.show(this.value);
       tick();
     });
     stream.addEventListener('error', () => {
       if (stream !== this.stream) return;
       this.link('lost', 'connection lost');
+      this.notice();
       // Asked to stop, or refused: it does not come back by itself.
       if (stream.readyState === EventSource.CLOSED) {
-        setTimeout(() => stream === this.stream && this.again(), 3000);
+        setTimeout(() => stream === this.stream && this.again(asked), 3000);
       }
     });
   },
 
-  // The stream was refused: perhaps the login has expired.
-  async again() {
+  // The stream was refused: perhaps the login has expired, or what the address asks for is wrong.
+  async again(asked) {
     try {
       const was = this.who.user;
       await ask();
       if (was && !this.who.user) this.say('The login has expired');
+      const answer = await fetch(`/api/view?${asked}`, { headers: { 'X-Lockspan-Csrf': token() } });
+      if (answer.status === 400) {
+        this.link('lost', 'not shown');
+        this.heard = null;
+        this.notice();
+        this.shown = null;
+        $('#content').replaceChildren(h('p', { class: 'none', role: 'alert' }, `The address of this page is wrong: ${(await answer.json()).error}`));
+        return;
+      }
     } catch {
       // Nobody answers; the stream will say so.
     }
     this.listen();
+  },
+
+  // Whether what is shown is no longer what the server would show.
+  isStale() {
+    return this.heard !== null && ($('#link').dataset.is === 'lost' || performance.now() - this.heard > FRESH * 1000);
+  },
+
+  // The line above all: how old the data is, or whom a restarted server waits for.
+  notice() {
+    // A server that is connected and says nothing is as good as none.
+    if (this.isStale()) this.link('lost', this.stream?.readyState === EventSource.OPEN ? 'no answer' : 'connection lost');
+    const box = $('#notice'), stale = this.isStale(), recovery = this.samples.at(-1)?.recovery;
+    document.body.classList.toggle('stale', stale);
+    box.className = stale ? 'lost' : '';
+    box.hidden = !stale && !recovery;
+    if (stale) {
+      const seconds = Math.round((performance.now() - this.heard) / 1000);
+      box.textContent = `No connection to the server: data from ${span(seconds)} ago. Reconnecting.`;
+    } else if (recovery) {
+      box.replaceChildren(...recovering(recovery));
+    }
   },
 
   link(is, text) {
@@ -113,24 +162,32 @@ const Page = {
   },
 
   sampled(samples) {
+    const was = Boolean(this.samples.at(-1)?.recovering);
     this.samples = [...this.samples, ...samples].slice(-SECONDS);
     const last = this.samples.at(-1);
     this.last = last.number;
     this.ahead = last.now - performance.now();
+    this.heard = performance.now();
     tiles(last);
     plots(this.samples);
-    if (last.recovering) this.link('waiting', recovering(last.recovery));
+    if (last.recovering) this.link('waiting', 'recovering');
     else if (this.stream?.readyState === EventSource.OPEN) this.link('live', 'live');
+    // An empty list says why it is empty, and the server sends the same list only once.
+    if (was !== Boolean(last.recovering) && this.value) this.view.show(this.value);
+    this.notice();
   },
 };
 
 // The sessions that a restarted server waits for, and how long at most.
 function recovering(it) {
-  if (!it) return 'recovering: nothing is granted yet';
-  const named = it.some.slice(0, 3).map(one => [one.session, ...one.names].join(' '));
-  if (it.sessions > named.length) named.push(`${it.sessions - named.length} more`);
-  if (it.unknown) named.push('sessions of an earlier run');
-  return `recovering: waiting for ${named.join(', ')}, at most ${Math.ceil(it.left / 1000)} s more`;
+  const named = it.some.slice(0, 3).map(one => [who(one), one.names.length ? ` (${one.names.join(', ')})` : '']);
+  const more = it.sessions - named.length;
+  if (more > 0) named.push([counted(more, 'more session')]);
+  if (it.unknown) named.push(['sessions of an earlier run, which are not known by name']);
+  const until = new Date(Date.now() + it.left).toLocaleTimeString('en-GB');
+  const comma = at => at === 0 ? '' : at < named.length - 1 ? ', ' : ' and ';
+  return ['Recovering after a restart: waiting for ', ...named.flatMap((one, at) => [comma(at), ...one]),
+    ` to re-assert their locks, at most ${Math.ceil(it.left / 1000)} s more (until ${until}). Until then no record is granted that they may hold.`];
 }
 
 const SECONDS = 300;
@@ -166,6 +223,9 @@ function plots(samples) {
 
 // Ages and what is left of leases go on between two messages.
 function tick() {
+  Page.notice();
+  // Ages that go on would say that what is shown is still so.
+  if (Page.isStale()) return;
   const now = Page.now();
   for (const node of document.querySelectorAll('[data-since]')) {
     node.textContent = span(Math.max(0, now - node.dataset.since) / 1000);
@@ -196,6 +256,8 @@ async function ask() {
   $('#login-open').textContent = Page.who.user ? `Log out ${Page.who.user}` : 'Log in';
   $('#login-how').textContent = !Page.who.can_log_in ? Page.who.how
     : `${Page.who.look_needs_login ? 'Needed to see this page and, with the admin right, to end sessions and take back records' : 'Needed to end sessions and take back records'}: ${Page.who.how}.`;
+  // Without users there is one who can log in.
+  if (!Page.who.look_needs_login && !$('#user').value) $('#user').value = 'operator';
   for (const field of document.querySelectorAll('#login input, #login [type="submit"]')) {
     field.disabled = !Page.who.can_log_in;
   }
@@ -258,8 +320,6 @@ function theme(step) {
 
 addEventListener('DOMContentLoaded', async () => {
   theme(false);
-  // On a phone the plots would push all else out of sight.
-  $('#plots-box').open = matchMedia('(min-width: 44.01rem)').matches;
   $('#theme').onclick = () => theme(true);
   $('#login-open').onclick = async () => {
     if (!Page.who.user) return login();
@@ -276,7 +336,7 @@ addEventListener('DOMContentLoaded', async () => {
     Page.say('Logged out');
   };
   addEventListener('hashchange', () => {
-    Page.open();
+    if (!Page.open()) return;
     $('#content').focus({ preventScroll: true });
     Page.say(document.title);
   });

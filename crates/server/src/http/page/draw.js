@@ -1,4 +1,4 @@
-// Plots and graphs as SVG. Sizes are numbers of this file; colours are the style sheet's.
+// Plots, and the rings of deadlocks, as SVG. Sizes are numbers of this file; colours are the style sheet's.
 'use strict';
 
 const Draw = (() => {
@@ -31,11 +31,13 @@ const Draw = (() => {
       heading.textContent = title;
       const legend = document.createElement('ul');
       caption.append(heading, legend);
-      picture = svg('svg', { class: 'plot', viewBox: `0 0 ${width} ${height + 14}`,
+      picture = svg('svg', { class: 'plot', viewBox: `0 -3 ${width} ${height + 6}`,
         preserveAspectRatio: 'none', role: 'img' });
-      const texts = document.createElement('div');
-      texts.className = 'axis';
-      figure.append(caption, picture, texts);
+      const values = document.createElement('div'), times = document.createElement('div');
+      values.className = 'values';
+      times.className = 'times';
+      for (const axis of [values, times]) axis.append(document.createElement('span'), document.createElement('span'));
+      figure.append(caption, values, picture, times);
       lines.forEach((line, at) => {
         const item = document.createElement('li');
         item.className = `s${at}`;
@@ -59,7 +61,8 @@ const Draw = (() => {
       });
       picture.append(svg('path', { class: `s${at}`, d: path || 'M0 0', 'stroke-linecap': 'round' }));
     });
-    const last = line => line.values.at(-1) ?? null;
+    // Of what is not measured each second, the last that was.
+    const last = line => line.values.findLast(value => value !== null) ?? null;
     const words = lines.map(line => `${line.name} ${last(line) === null ? 'none' : show(last(line))}`);
     picture.setAttribute('aria-label', `${title}: now ${words.join(', ')}; the scale ends at ${show(top)}`);
     figure.querySelectorAll('li').forEach((item, at) => {
@@ -68,82 +71,11 @@ const Draw = (() => {
       strong.textContent = value === null ? '–' : show(value);
       item.replaceChildren(`${lines[at].name} `, strong);
     });
-    figure.querySelector('.axis').textContent = `0 to ${show(top)}, last ${span < 120 ? `${span} seconds` : `${Math.round(span / 60)} minutes`}`;
-  }
-
-  // How many waits are between each session and one that waits for nothing; cycles are cut.
-  function ranks(nodes, edges) {
-    const next = new Map(nodes.map(node => [node, []]));
-    for (const { from, to } of edges) next.get(from).push(to);
-    const rank = new Map(), path = new Set();
-    function walk(node) {
-      if (rank.has(node)) return rank.get(node);
-      path.add(node);
-      let most = 0;
-      for (const to of next.get(node)) if (!path.has(to)) most = Math.max(most, walk(to) + 1);
-      path.delete(node);
-      rank.set(node, most);
-      return most;
-    }
-    nodes.forEach(walk);
-    return rank;
-  }
-
-  // Sessions as boxes, waits as arrows from waiter to holder. `label` names a session.
-  function graph(edges, label, open) {
-    const nodes = [...new Set(edges.flatMap(edge => [edge.from, edge.to]))];
-    const rank = ranks(nodes, edges);
-    const deepest = Math.max(0, ...rank.values());
-    const columns = Array.from({ length: deepest + 1 }, () => []);
-    for (const node of nodes) columns[deepest - rank.get(node)].push(node);
-    const filled = columns.filter(column => column.length);
-    const wide = 150, high = 34, gapX = 150, gapY = 30, edge = 46;
-    const rows = Math.max(1, ...filled.map(column => column.length));
-    const width = filled.length * wide + (filled.length - 1) * gapX + 2 * edge;
-    const height = rows * high + (rows - 1) * gapY + 2 * edge;
-    const place = new Map();
-    filled.forEach((column, x) => column.forEach((node, index) => {
-      const free = height - 2 * edge - column.length * high - (column.length - 1) * gapY;
-      place.set(node, { x: edge + x * (wide + gapX), y: edge + free / 2 + index * (high + gapY) });
-    }));
-    const picture = svg('svg', { width, height, viewBox: `0 0 ${width} ${height}`, role: 'img',
-      'aria-label': `${nodes.length} sessions, ${edges.length} waits; the table below says the same` });
-    picture.append(svg('defs', {}, svg('marker', { id: 'tip', viewBox: '0 0 10 10', refX: 9, refY: 5,
-      markerWidth: 8, markerHeight: 8, orient: 'auto-start-reverse' }, svg('path', { d: 'M0 0L10 5L0 10z' }))));
-    const names = [];
-    edges.forEach((one, index) => {
-      const from = place.get(one.from), to = place.get(one.to);
-      const back = to.x <= from.x;
-      // An arrow over a column goes above what is in it.
-      const over = to.x - from.x > wide + gapX + 1;
-      const start = { x: from.x + (back ? wide / 2 : wide), y: from.y + (back ? high : high / 2) };
-      const end = { x: to.x + (back ? wide / 2 : 0), y: to.y + (back ? high : high / 2) };
-      const bend = back ? 50 : Math.max(40, (end.x - start.x) / 2);
-      const path = over
-        ? `M${from.x + wide / 2} ${from.y}C${from.x + wide} ${from.y - 52} ${to.x} ${to.y - 52} ${to.x + wide / 2} ${to.y}`
-        : back
-        ? `M${start.x - 12} ${start.y}C${start.x - 12} ${start.y + bend} ${end.x + 12} ${end.y + bend} ${end.x + 12} ${end.y}`
-        : `M${start.x} ${start.y}C${start.x + bend} ${start.y} ${end.x - bend} ${end.y} ${end.x} ${end.y}`;
-      picture.append(svg('path', { class: 'edge', d: path, 'marker-end': 'url(#tip)' }));
-      // Names of arrows that go the same way are put along them, not on each other.
-      const along = back || over ? 0.5 : 0.35 + (index % 3) * 0.12;
-      const x = start.x + (end.x - start.x) * along;
-      const y = start.y + (end.y - start.y) * along + (over ? -high / 2 - 36 : back ? 42 : -4);
-      const name = svg('text', { class: 'edge-name', x, y, 'text-anchor': 'middle' });
-      name.textContent = short(one.name, 22);
-      names.push(name);
-    });
-    picture.append(...names);
-    for (const node of nodes) {
-      const { x, y } = place.get(node);
-      const holds = edges.some(one => one.to === node);
-      const text = svg('text', { x: x + wide / 2, y: y + high / 2 + 4, 'text-anchor': 'middle' });
-      text.textContent = short(label(node), 20);
-      const link = svg('a', { href: open(node), class: holds ? 'node holds' : 'node' },
-        svg('rect', { x, y, width: wide, height: high, rx: 8 }), text);
-      picture.append(link);
-    }
-    return picture;
+    const [most, least] = figure.querySelector('.values').children, [begin, end] = figure.querySelector('.times').children;
+    most.textContent = show(top);
+    least.textContent = '0';
+    begin.textContent = span < 120 ? `${span} s ago` : `${Math.round(span / 60)} min ago`;
+    end.textContent = 'now';
   }
 
   // The owners of a deadlock in a ring, each with an arrow to the next.
@@ -167,5 +99,5 @@ const Draw = (() => {
     return text.length > most ? `${text.slice(0, most - 5)}…${text.slice(-4)}` : text;
   }
 
-  return { plot, graph, circle, short };
+  return { svg, plot, circle, short };
 })();

@@ -31,6 +31,9 @@ pub(super) struct LockState {
     pub(super) is_unlocked: bool,
     /// A reply or a renewal says that it is held: its client may be inside.
     pub(super) is_told: bool,
+    /// A reply tells its client that the lock is held. Unlike [`is_told`](Self::is_told) it does
+    /// not speak of an `LS.LOCKALL` that has the lock and waits for the next one.
+    is_replied: bool,
     /// Replies that tell of its grant, and wait for an earlier reply of their connection.
     held_back: Vec<Slot>,
     /// The server keeps the lease: the lock is waited for, or a reply is held back.
@@ -84,6 +87,19 @@ impl Seat {
     /// A client has shown that it was told of the grant.
     pub(in crate::service) fn lock_was_told(&self) {
         self.lock().lock.is_told = true;
+    }
+
+    /// A reply tells a client that it holds the lock, or the client has shown that one did.
+    pub(in crate::service) fn lock_was_replied(&self) {
+        self.lock().lock.is_replied = true;
+    }
+
+    /// Whether the lock is somebody else's too than that of the command with this reply: a client
+    /// was told that it holds the lock, or another command has it and goes on waiting.
+    pub(in crate::service) fn is_for_another(&self, reply: &Slot) -> bool {
+        let lock = &self.lock().lock;
+        let is_open = |slot: &Slot| !slot.is_closed() && !slot.is_sent();
+        lock.is_replied || lock.held_back.iter().any(|slot| slot != reply && is_open(slot))
     }
 
     /// The grant `seq` of the lock is to be given back, for nobody was told of it; false if

@@ -122,6 +122,7 @@ impl Filling {
             ("KEEP", "n") => one("9"),
             (_, "n" | "seq") => one("1"),
             (_, "count" | "sum" | "cursor") => one("0"),
+            (_, "numrecords") => vec!["1".to_owned(), "2".to_owned()],
             (_, "ranges") => one("0-255"),
             (_, "pattern") => one("*"),
             (_, "attribute") => one("lib-name"),
@@ -131,6 +132,7 @@ impl Filling {
             (_, "push" | "message" | "none" | "direct" | "retry" | "forever" | "on" | "off") => {
                 one(placeholder)
             }
+            ("LOCKSPAN", "version") => one("2"),
             (_, "0" | "2" | "3") => one(placeholder),
             _ => panic!("{placeholder} behind {keyword}: what stands for it is not known here"),
         }
@@ -296,7 +298,8 @@ async fn service_f68_every_command_and_flag_needs_its_right() {
                 if let Some(at) = line.iter().position(|word| word == "FORMER") {
                     line[at + 1].clone_from(&session);
                 }
-                if let Some(at) = line.iter().position(|word| word == "ID" && name == "LS.LOCK") {
+                let locks = name == "LS.LOCK" || name == "LS.LOCKALL";
+                if let Some(at) = line.iter().position(|word| word == "ID" && locks) {
                     line[at + 1] = format!("{lines:032x}");
                 }
                 let command = parse(&line).expect("it was understood before");
@@ -348,6 +351,7 @@ fn messages(session: SessionId, name: &str, present: u32) -> Vec<ToServer> {
         let (groups, former) = (GroupSet::ALL, session);
         let (first, last, count, sum) = (seq, seq, 0, 0);
         all.push(ToServer::Page { groups, epoch, former, first, last, count, sum });
+        all.push(ToServer::Nothing { groups, epoch });
         for (mode, upgrade) in modes.into_iter().flat_map(|mode| bools.map(|flag| (mode, flag))) {
             for owners in [Vec::new(), owners.clone()] {
                 let record = record();
@@ -548,7 +552,7 @@ async fn service_f69_a_session_of_another_user_is_answered_as_one_that_there_is_
                 _ => filling(other, other, lock).lines(&name, &usage),
             };
             // What would begin a session or a lock is compared with one that is over.
-            let begins = name == "LS.OPEN" || name == "LS.LOCK";
+            let begins = ["LS.OPEN", "LS.LOCK", "LS.LOCKALL"].contains(&name.as_str());
             let other = if begins { over } else { unknown };
             for (line, same) in of(theirs, &lock).into_iter().zip(of(other, &no_lock)) {
                 let line = with_id(&name, line, theirs);
@@ -607,7 +611,7 @@ async fn service_f69_a_session_of_another_user_is_answered_as_one_that_there_is_
 
 /// The id of the lock that belongs to a number, in a line that names one.
 fn with_id(name: &str, mut line: Vec<String>, number: &str) -> Vec<String> {
-    if name == "LS.LOCK"
+    if ["LS.LOCK", "LS.LOCKALL"].contains(&name)
         && let Some(at) = line.iter().position(|word| word == "ID")
     {
         line[at + 1] = lock_id(number);

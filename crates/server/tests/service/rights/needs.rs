@@ -63,6 +63,9 @@ pub(super) fn of_command(present: Epoch, command: &Command) -> Vec<Need> {
         | Command::Lock { record: _, mode, wait: _, ttl: _, id: _, label: _, note: _ } => {
             vec![lock(*mode, false)]
         }
+        Command::LockAll { records, wait: _, ttl: _, id: _, label: _, note: _ } => {
+            records.iter().map(|(_, mode)| lock(*mode, false)).collect()
+        }
         Command::Renew { record: _, id: _, grant } => {
             let LockGrant { mode, token: _, seal: _ } = grant;
             vec![lock(*mode, false)]
@@ -97,7 +100,7 @@ pub(super) fn of_command(present: Epoch, command: &Command) -> Vec<Need> {
         // About the server and the connection.
         Command::Slots
         | Command::ClusterSlots
-        | Command::Hello { protocol: _, auth: _, name: _ }
+        | Command::Hello { protocol: _, auth: _, name: _, speaks: _ }
         | Command::Auth { user: _, password: _ }
         | Command::Ping(_)
         | Command::Echo(_)
@@ -132,6 +135,7 @@ pub(super) fn of_message(present: Epoch, message: &ToServer) -> Vec<Need> {
         | ToServer::WhoHolds { record: _, seq: _ }
         // It says who holds what the session was granted, and nothing of what it was not.
         | ToServer::Report { record: _, seq: _, number: _, holders: _, waits: _ }
+        | ToServer::Nothing { groups: _, epoch: _ }
         | ToServer::Page {
             groups: _,
             epoch: _,

@@ -7,35 +7,48 @@
 //! | Listed | yes | – | nothing, and it is told nothing until the term that lists it begins |
 //! | Opening | being written | – | nothing; `Opened` follows when it is durable |
 //! | Open | yes | from the last keep-alive's arrival | everything |
-//! | Open, unrecovered | yes | as it was, or TTL + margin from a restart; R5 | re-assert |
-//! | Open, last | yes, with a mark | as it was when groups were left, not extended | everything |
-//! | Former | yes, another server's | the same | be spoken for |
+//! | Open, unheard | yes | the same, but for the groups that wait for it; R5 | re-assert there |
+//! | Open, last | yes, with a mark | as it was when it was marked, not extended | everything |
 //! | Ending | being deleted | over | nothing; its records go on when the entry is gone |
+//! | Over | no | of a session that it has spoken for | nothing; its records go on after that, R6 |
+//!
+//! A session of another server, on the list of a hand-over, is no session here: see `formers.rs`.
 //!
 //! # Invariants
 //!
 //! - **R1** a session is durable before it is answered, and so before its first grant.
-//! - **R2** an expired session's entry is deleted before [`ToTables::Ended`].
+//! - **R2** an expired session's entry is deleted before [`ToTables::Ended`], and that of a listed
+//!   session before [`ToTables::FormerOver`].
 //! - **R3** a term's epoch is durable before it begins.
-//! - **R4** a session that was open when groups were left is marked in the store before
-//!   [`Output::Left`], and is never extended again.
-//! - **R5** a session that has yet to re-assert is extended only if a page of its re-assertions was
-//!   heard since it was extended last, and never beyond [`RECOVERY_LEASES`] leases from the
-//!   beginning of the term: so it can't hold up the others for longer.
+//! - **R4** an extension names the groups that it is for: what is served, without what waits for
+//!   the session. A stranger's session is extended for all or not at all, and one that had
+//!   something in groups that were left is marked in the store before [`Output::Left`], and never
+//!   extended again.
+//! - **R5** where a session has yet to re-assert, it is extended only if a page of its
+//!   re-assertions was heard since it was extended last, and never beyond [`RECOVERY_LEASES`]
+//!   leases from the beginning of the term: so it can't hold up the others for longer.
+//! - **R6** what a session has re-asserted for another stays until that one's time is over: its
+//!   node may not have heard that it was heard, and believe in that lease.
+
+mod formers;
+mod leaving;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
 use std::time::Duration;
 
 use super::{Listed, Output, Store};
 use crate::bugs::Bug;
 use crate::ids::{SessionId, StoreId};
-use crate::limits::{Limits, RECOVERY_LEASES, margin};
-use crate::messages::{Handoff, Term, ToNode};
+use crate::limits::{Limits, RECOVERY_LEASES};
+use crate::messages::{Client, Handoff, Term, ToNode};
 use crate::refusal::{SessionRefusal, TermRefusal};
 use crate::slot::GroupSet;
 use crate::time::Tick;
 use crate::token::Epoch;
+use formers::{Former, Formers, HandOver, grace};
+use leaving::Leaving;
+pub use views::{Recovering, SessionView};
 
 /// So many leases end at a time.
 const EXPIRED_AT_ONCE: usize = 256;
@@ -64,6 +77,13 @@ pub enum ToTables {
         /// Some of them are sessions of another server.
         formers: bool,
     },
+    /// To all: a listed session is not waited for any more in these groups.
+    FormerOver {
+        /// Which.
+        former: SessionId,
+        /// Where.
+        groups: GroupSet,
+    },
 }
 
 /// What a registry wants done.
@@ -79,84 +99,36 @@ pub enum RegistryOutput {
 struct Session {
     ttl: Duration,
     handoff: Handoff,
+    client: Client,
     state: State,
     until: Tick,
-    /// Terms in which it has yet to re-assert.
-    unrecovered: u32,
-    /// Groups were left while it was open: its grants there rest on its lease, so that may not
-    /// grow.
+    /// It is not extended any more.
     is_last: bool,
-    /// It is a session with this server.
-    is_own: bool,
     /// A page of its re-assertions was heard since its last keep-alive.
     has_progressed: bool,
-    /// While it has yet to re-assert, its lease is not extended beyond this.
-    recover_by: Tick,
+    /// R6: what it has is kept until then, even if it is over before.
+    keeps_until: Tick,
 }
 
 impl Session {
-    fn new(ttl: Duration, handoff: Handoff, state: State, until: Tick) -> Self {
-        let is_own = state != State::Former;
+    /// As it is to be stored.
+    fn stored(&self, session: SessionId) -> Store {
+        let &Self { ttl, handoff, client, is_last: last, .. } = self;
+        Store::Session { session, ttl, handoff, last, client }
+    }
+
+    fn new(ttl: Duration, handoff: Handoff, client: Client, state: State, until: Tick) -> Self {
         Self {
             ttl,
             handoff,
+            client,
             state,
             until,
-            unrecovered: 0,
             is_last: false,
-            is_own,
             has_progressed: false,
-            recover_by: until,
+            keeps_until: Tick::ZERO,
         }
     }
-
-    fn view(&self, session: SessionId) -> SessionView {
-        SessionView {
-            session,
-            ttl: self.ttl,
-            handoff: self.handoff,
-            until: self.until,
-            recovers: self.unrecovered > 0,
-            last: self.is_last,
-        }
-    }
-
-    /// When its lease ends if a term begins that lists it, of which all that is known is that it
-    /// ends by `latest`. If nobody but this server can have extended it since its end was set, that
-    /// end stands: groups that are taken again and again must not prolong it.
-    fn grace_end(&self, latest: Tick) -> Tick {
-        match self.state {
-            State::Open => self.until,
-            State::Former if self.is_last => self.until,
-            _ => self.until.max(latest),
-        }
-    }
-}
-
-/// A session that is open with this server, for people and for a list of those that may re-assert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SessionView {
-    /// Which.
-    pub session: SessionId,
-    /// Its lease.
-    pub ttl: Duration,
-    /// How its waits end.
-    pub handoff: Handoff,
-    /// When the lease ends.
-    pub until: Tick,
-    /// It has yet to re-assert what it had.
-    pub recovers: bool,
-    /// Its lease is not extended any more.
-    pub last: bool,
-}
-
-/// A recovery that has not ended: nothing is granted in its terms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovering {
-    /// When it ends at the latest: the last of the leases below, as it stands now.
-    pub until: Tick,
-    /// The sessions that have yet to re-assert what they had, by their ids.
-    pub waiting_for: Vec<SessionId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,8 +136,8 @@ enum State {
     Listed,
     Opening,
     Open,
-    Former,
     Ending,
+    Over,
 }
 
 /// A write to storage that is under way.
@@ -179,13 +151,7 @@ enum Pending {
     /// A session again: that it is the last one, or what the driver keeps with it.
     Mark,
     Forget(SessionId),
-}
-
-/// Groups that are left, and the marks that have to be durable before somebody else takes them.
-#[derive(Clone, Debug)]
-struct Leaving {
-    groups: GroupSet,
-    marks: BTreeSet<StoreId>,
+    Settle(SessionId, HandOver),
 }
 
 /// The sessions and terms of a server.
@@ -196,9 +162,7 @@ pub struct Registry {
     shards: Vec<GroupSet>,
     sessions: BTreeMap<SessionId, Session>,
     leases: BTreeSet<(Tick, SessionId)>,
-    /// The sessions whose `unrecovered` is above 0, and when the lease of each ends.
-    unrecovered: BTreeSet<SessionId>,
-    unrecovered_ends: BTreeSet<(Tick, SessionId)>,
+    formers: Formers,
     /// Sessions that ended lately, oldest first: a double of their open does not bring them back.
     ended: VecDeque<(Tick, SessionId)>,
     ended_ids: BTreeSet<SessionId>,
@@ -220,8 +184,7 @@ impl Registry {
             shards,
             sessions: BTreeMap::new(),
             leases: BTreeSet::new(),
-            unrecovered: BTreeSet::new(),
-            unrecovered_ends: BTreeSet::new(),
+            formers: Formers::default(),
             ended: VecDeque::new(),
             ended_ids: BTreeSet::new(),
             terms: Vec::new(),
@@ -232,107 +195,6 @@ impl Registry {
         }
     }
 
-    /// When a lease ends next.
-    #[must_use]
-    pub fn next_deadline(&self) -> Option<Tick> {
-        self.leases.first().map(|&(tick, _)| tick)
-    }
-
-    /// Number of sessions, in whatever state.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.sessions.len()
-    }
-
-    /// Whether there is no session.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
-    }
-
-    /// Whether the session may use the tables.
-    pub fn check_open(&self, session: SessionId) -> Result<(), SessionRefusal> {
-        match self.sessions.get(&session).map(|session| session.state) {
-            Some(State::Open) => Ok(()),
-            Some(State::Listed) => Err(SessionRefusal::Resting),
-            _ => Err(SessionRefusal::Unknown),
-        }
-    }
-
-    /// Whether the session is open and has yet to re-assert what it had.
-    #[must_use]
-    pub fn is_unrecovered(&self, session: SessionId) -> bool {
-        let known = self.sessions.get(&session).filter(|known| known.state == State::Open);
-        known.is_some_and(|known| known.unrecovered > 0)
-    }
-
-    /// The sessions that are open with this server.
-    pub fn open_sessions(&self) -> impl Iterator<Item = SessionView> {
-        self.open_sessions_after(None)
-    }
-
-    /// Those with an id above this one, by their ids.
-    pub fn open_sessions_after(
-        &self,
-        after: Option<SessionId>,
-    ) -> impl Iterator<Item = SessionView> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let known = self.sessions.range((from, Bound::Unbounded));
-        let open = known.filter(|(_, session)| session.state == State::Open);
-        open.map(|(&session, known)| known.view(session))
-    }
-
-    /// One session, if it is open with this server.
-    #[must_use]
-    pub fn open_session(&self, session: SessionId) -> Option<SessionView> {
-        let known = self.sessions.get(&session).filter(|known| known.state == State::Open)?;
-        Some(known.view(session))
-    }
-
-    /// How many sessions have yet to re-assert what they had, or to be over.
-    #[must_use]
-    pub fn unrecovered(&self) -> usize {
-        self.unrecovered.len()
-    }
-
-    /// Whether this is one of them.
-    #[must_use]
-    pub fn recovers(&self, session: SessionId) -> bool {
-        self.unrecovered.contains(&session)
-    }
-
-    /// Those sessions, by their ids.
-    pub fn recovering_sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.unrecovered.iter().copied()
-    }
-
-    /// When the last of their leases ends: then nobody is waited for any longer.
-    #[must_use]
-    pub fn recovers_until(&self) -> Option<Tick> {
-        self.unrecovered_ends.last().map(|&(until, _)| until)
-    }
-
-    /// When the session's lease ends, if it is open.
-    #[must_use]
-    pub fn lease_end(&self, session: SessionId) -> Option<Tick> {
-        let known = self.sessions.get(&session);
-        known.filter(|known| known.state == State::Open).map(|known| known.until)
-    }
-
-    /// For which sessions the terms of this server wait, and until when; none if they wait for
-    /// nobody. Takes as long as there are such sessions, and no time if there are none.
-    #[must_use]
-    pub fn recovering(&self) -> Option<Recovering> {
-        let until = self.recovers_until()?;
-        Some(Recovering { until, waiting_for: self.recovering_sessions().collect() })
-    }
-
-    /// What is served now.
-    #[must_use]
-    pub fn terms(&self) -> &[Term] {
-        &self.terms
-    }
-
     /// Ends leases whose time has come. Call it before anything else happens at `now`. If very many
     /// end at once, some are left for the next call, which [`Registry::next_deadline`] asks for at
     /// once; none of these is extended any more.
@@ -341,25 +203,75 @@ impl Registry {
             let Some(&(_, session)) = self.leases.first().filter(|(tick, _)| *tick <= now) else {
                 break;
             };
+            if self.sessions[&session].state == State::Over {
+                self.leases.pop_first();
+                self.finish(now, session, out);
+                continue;
+            }
             if self.limits.bugs.has(Bug::ForgetNotStored) {
                 out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
             }
             self.end(session, out);
         }
+        // R2: a session whose own lease is over too is ended first. That deletes its entry.
+        if self.leases.first().is_some_and(|(tick, _)| *tick <= now) {
+            return;
+        }
+        for _ in 0..EXPIRED_AT_ONCE {
+            let Some((session, hand, former, term)) = self.formers.expire(now) else { break };
+            if former.is_own {
+                // What it has in other groups is extended, so its entry stays. Its node has lost
+                // what it had in these by its own clock.
+                self.former_over(session, hand, out);
+            } else {
+                self.settle(session, hand, term, out);
+            }
+        }
     }
 
-    /// A node opens a session, perhaps again.
+    /// R2: a listed session is over in the groups of a hand-over; when that is durable, they wait
+    /// for it no more.
+    fn settle(
+        &mut self,
+        former: SessionId,
+        hand: HandOver,
+        term: Term,
+        out: &mut VecDeque<RegistryOutput>,
+    ) {
+        let what = if self.limits.bugs.has(Bug::ForgetWithoutScope) {
+            Store::Forget { session: former }
+        } else {
+            Store::Settle { former, term }
+        };
+        self.store(Pending::Settle(former, hand), what, out);
+    }
+
+    fn former_over(
+        &mut self,
+        former: SessionId,
+        hand: HandOver,
+        out: &mut VecDeque<RegistryOutput>,
+    ) {
+        if let Some(Term { groups, .. }) = self.formers.remove(former, hand) {
+            out.push_back(RegistryOutput::Tables(ToTables::FormerOver { former, groups }));
+        }
+    }
+
+    /// A client opens a session, perhaps again.
     pub fn open(
         &mut self,
         now: Tick,
         id: SessionId,
-        ttl: Duration,
-        handoff: Handoff,
+        (ttl, handoff, client): (Duration, Handoff, Client),
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
+        // Its node would have to speak for another session with the same id.
+        if self.formers.has_other(id) {
+            return Err(SessionRefusal::Unknown);
+        }
         if let Some(known) = self.sessions.get(&id) {
             return match known.state {
-                State::Former | State::Ending => Err(SessionRefusal::Unknown),
+                State::Ending | State::Over => Err(SessionRefusal::Unknown),
                 State::Listed => Err(SessionRefusal::Resting),
                 _ if (known.ttl, known.handoff) != (ttl, handoff) => Err(SessionRefusal::Differs),
                 State::Opening => Ok(()),
@@ -380,9 +292,8 @@ impl Registry {
         if self.sessions.len() >= sessions {
             return Err(SessionRefusal::TooMany { max: sessions });
         }
-        let state = State::Opening;
-        self.sessions.insert(id, Session::new(ttl, handoff, state, now));
-        let what = Store::Session { session: id, ttl, handoff, last: false };
+        self.sessions.insert(id, Session::new(ttl, handoff, client, State::Opening, now));
+        let what = Store::Session { session: id, ttl, handoff, last: false, client };
         self.store(Pending::Session(id), what, out);
         if self.limits.bugs.has(Bug::SessionNotStored) {
             self.opened(now, id, out);
@@ -403,27 +314,43 @@ impl Registry {
         if self.sessions[&id].until <= now {
             return Err(SessionRefusal::Unknown);
         }
-        if self.sessions[&id].unrecovered > 0 && !self.may_extend(now, id) {
-            for term in self.terms.clone() {
-                self.send(id, ToNode::Serving(term), out);
+        let unheard = self.formers.unheard(id);
+        let served = self.terms.iter().fold(GroupSet::EMPTY, |all, term| all.or(term.groups));
+        let mut groups = served.without(unheard);
+        if !unheard.is_empty() {
+            if self.may_extend(now, id) {
+                groups = served;
+            } else {
+                for term in self.terms.clone() {
+                    if !term.groups.and(unheard).is_empty() {
+                        self.send(id, ToNode::Serving(term), out);
+                    }
+                }
+                // It would take the extension for one of all that it has.
+                if self.sessions[&id].client == Client::Stranger || groups.is_empty() {
+                    return Ok(());
+                }
             }
-            return Ok(());
         }
         let session = &self.sessions[&id];
-        if session.is_last {
+        // R4: an extension for no group would be one of all that a stranger has.
+        if session.is_last || (session.client == Client::Stranger && groups.is_empty()) {
             return Ok(());
         }
         let until = session.until.max(now + session.ttl);
         self.set_lease(id, until);
-        self.send(id, ToNode::Alive { number }, out);
+        if self.limits.bugs.has(Bug::AliveForAll) {
+            groups = GroupSet::ALL;
+        }
+        self.send(id, ToNode::Alive { number, groups }, out);
         Ok(())
     }
 
     /// R5: whether a session that has yet to re-assert is extended. A page may count once.
     fn may_extend(&mut self, now: Tick, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
-        let is_in_time = now + session.ttl <= session.recover_by;
-        std::mem::take(&mut session.has_progressed) && is_in_time
+        let until = now + session.ttl;
+        std::mem::take(&mut session.has_progressed) && self.formers.extend(id, until)
     }
 
     /// A page of the session's re-assertions was heard.
@@ -441,6 +368,9 @@ impl Registry {
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
         out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.keeps_until = Tick::ZERO;
+        }
         self.end(id, out);
         Ok(())
     }
@@ -458,8 +388,7 @@ impl Registry {
             return Ok(());
         };
         known.is_last = true;
-        let what =
-            Store::Session { session: id, ttl: known.ttl, handoff: known.handoff, last: true };
+        let what = known.stored(id);
         self.store(Pending::Mark, what, out);
         self.send(id, ToNode::NoSession, out);
         Ok(())
@@ -483,7 +412,7 @@ impl Registry {
         let listed: Vec<_> = listed.into_values().collect();
         // They must not be told that they are unknown, as long as it is not known what they have.
         for one in listed.iter().filter(|one| one.here) {
-            let fresh = || Session::new(one.ttl, one.handoff, State::Listed, now);
+            let fresh = || Session::new(one.ttl, one.handoff, one.client, State::Listed, now);
             self.sessions.entry(one.session).or_insert_with(fresh).is_last |= one.last;
         }
         // Whoever is waiting to take them must not any more.
@@ -505,21 +434,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Serve these groups no more. If another server is to have them, [`Registry::freeze`] follows.
-    pub fn leave(&mut self, groups: GroupSet) {
-        for term in &mut self.terms {
-            term.groups = term.groups.without(groups);
-        }
-        self.terms.retain(|term| !term.groups.is_empty());
-        self.taking = self.taking.without(groups);
-        for pending in self.stores.values_mut() {
-            if let Pending::Epoch { terms, .. } = pending {
-                terms.iter_mut().for_each(|term| term.groups = term.groups.without(groups));
-                terms.retain(|term| !term.groups.is_empty());
-            }
-        }
-    }
-
     /// A write is durable.
     pub fn stored(
         &mut self,
@@ -536,18 +450,35 @@ impl Registry {
                 });
                 self.say_left(out);
             }
-            // Listed again meanwhile, in another term: it goes when that has heard of it.
-            Pending::Forget(id)
-                if self.sessions.get(&id).is_some_and(|it| it.state != State::Ending) => {}
-            Pending::Forget(session) => {
-                self.set_recovered(session);
-                self.sessions.remove(&session);
-                self.remember_ended(now, session);
-                out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
-                out.push_back(RegistryOutput::Out(Output::Ended { session }));
+            Pending::Forget(session) => self.forgotten(now, session, out),
+            Pending::Settle(former, hand) => {
+                self.former_over(former, hand, out);
+                self.formers.forget(former);
+                out.push_back(RegistryOutput::Out(Output::Settled { former }));
             }
         }
         Ok(())
+    }
+
+    /// R2 holds for a session of this server. If it has spoken for others, R6.
+    fn forgotten(&mut self, now: Tick, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.keeps_until > now {
+            session.state = State::Over;
+            session.until = session.keeps_until;
+            self.leases.insert((session.until, id));
+            return;
+        }
+        self.finish(now, id, out);
+    }
+
+    /// The session is over for the tables.
+    fn finish(&mut self, now: Tick, session: SessionId, out: &mut VecDeque<RegistryOutput>) {
+        self.formers.own_ended(session);
+        self.sessions.remove(&session);
+        self.remember_ended(now, session);
+        out.push_back(RegistryOutput::Tables(ToTables::Ended { session }));
+        out.push_back(RegistryOutput::Out(Output::Ended { session }));
     }
 
     /// A session with this id is never opened, for a while, if there is none: whoever drew the id
@@ -573,74 +504,30 @@ impl Registry {
         }
     }
 
-    /// A listed session has re-asserted all it had in one term.
-    pub fn recovered(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
-        self.one_term_less(id);
-        let session = self.sessions.get(&id);
-        if session.is_some_and(|it| it.unrecovered == 0 && it.state == State::Former) {
-            self.end(id, out);
-        }
-    }
-
-    fn one_term_less(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
-        session.unrecovered = session.unrecovered.saturating_sub(1);
-        if session.unrecovered == 0 {
-            self.set_recovered(id);
-        }
-    }
-
-    /// The session is not waited for any more.
-    fn set_recovered(&mut self, id: SessionId) {
-        if self.unrecovered.remove(&id)
-            && let Some(session) = self.sessions.get(&id)
-        {
-            self.unrecovered_ends.remove(&(session.until, id));
-        }
-    }
-
-    /// A term is left in which a listed session had yet to re-assert: the next owner will hear of
-    /// it. So its entry is not deleted before its lease is over.
-    pub fn dropped(&mut self, id: SessionId) {
-        self.one_term_less(id);
-    }
-
-    /// No session that is open now is extended any more: these groups are left, it may have
-    /// something there, and their next owner counts on its end. When that is durable,
-    /// [`Output::Left`] follows.
-    pub fn freeze(&mut self, groups: GroupSet, out: &mut VecDeque<RegistryOutput>) {
-        let is_durable = !self.limits.bugs.has(Bug::LeaveNotStored);
-        let mut marks = Vec::new();
-        for (&session, known) in &mut self.sessions {
-            if known.is_own && known.state != State::Ending && !known.is_last {
-                known.is_last = true;
-                let (ttl, handoff, last) = (known.ttl, known.handoff, true);
-                marks.push(Store::Session { session, ttl, handoff, last });
+    /// All that a listed session had in these groups was heard from the session `by`: from itself,
+    /// if it had nothing, or is a session with this server.
+    pub fn recovered(
+        &mut self,
+        former: SessionId,
+        by: SessionId,
+        groups: GroupSet,
+        out: &mut VecDeque<RegistryOutput>,
+    ) {
+        if self.limits.bugs.has(Bug::FormerForgottenEarly) {
+            for term in self.formers.taken_with(former, groups) {
+                self.store(Pending::Mark, Store::Settle { former, term }, out);
             }
         }
-        for mark in marks.into_iter().filter(|_| is_durable) {
-            self.store(Pending::Mark, mark, out);
+        let Some(end) = self.formers.heard(former, groups).filter(|_| by != former) else { return };
+        if self.limits.bugs.has(Bug::SpeakerEndsFirst) {
+            return;
         }
-        // Those too that groups left before have to wait for.
-        let marks = self.stores.iter().filter(|(_, pending)| matches!(pending, Pending::Mark));
-        let marks = marks.map(|(&store, _)| store).collect();
-        self.leaving.push(Leaving { groups, marks });
-        self.say_left(out);
-    }
-
-    /// Stores an open session again, because of something that the driver keeps with it. Whether
-    /// there is one.
-    pub fn store_again(&mut self, session: SessionId, out: &mut VecDeque<RegistryOutput>) -> bool {
-        let known = self.sessions.get(&session).filter(|it| it.is_own && it.state == State::Open);
-        let Some(&Session { ttl, handoff, is_last: last, .. }) = known else { return false };
-        self.store(Pending::Mark, Store::Session { session, ttl, handoff, last }, out);
-        true
-    }
-
-    /// R4 holds for groups of which all marks are durable.
-    fn say_left(&mut self, out: &mut VecDeque<RegistryOutput>) {
-        for Leaving { groups, .. } in self.leaving.extract_if(.., |one| one.marks.is_empty()) {
-            out.push_back(RegistryOutput::Out(Output::Left { groups }));
+        // R6. If the lease of the speaker is over already, and that is being stored, what it has
+        // is kept all the same.
+        let Some(speaker) = self.sessions.get_mut(&by) else { return };
+        speaker.keeps_until = speaker.keeps_until.max(end);
+        if speaker.state == State::Open && speaker.until < end {
+            self.set_lease(by, end);
         }
     }
 
@@ -666,41 +553,29 @@ impl Registry {
         out: &mut VecDeque<RegistryOutput>,
     ) {
         self.taking = terms.iter().fold(self.taking, |rest, term| rest.without(term.groups));
-        let count = u32::try_from(terms.len()).expect("there are at most 256 terms");
+        let is_short = self.limits.bugs.has(Bug::GraceWithoutOwn);
+        let own_time = |one: &Listed| if is_short { Duration::ZERO } else { one.acts };
+        let acts = listed.iter().map(own_time).max().unwrap_or_default();
+        let hand = terms.first().map(|first| {
+            let groups = terms.iter().fold(GroupSet::EMPTY, |all, term| all.or(term.groups));
+            let acts_until = now + grace(acts, Duration::ZERO);
+            self.formers.begin(Term { groups, epoch: first.epoch }, acts_until)
+        });
         for one in listed {
-            let until = now + (one.ttl + margin(one.ttl));
-            let state = if one.here { State::Open } else { State::Former };
-            let fresh = || Session::new(one.ttl, one.handoff, state, until);
-            let session = self.sessions.entry(one.session).or_insert_with(fresh);
-            let until = session.grace_end(until);
-            match session.state {
-                // It is over, and its entry almost deleted. But another server's may have more
-                // here.
-                State::Ending if session.is_own => continue,
-                State::Ending => session.state = State::Former,
-                // What is listed is durable, whether its node has heard so or not.
-                State::Opening | State::Listed => session.state = State::Open,
-                State::Open | State::Former => {}
-            }
-            if session.unrecovered == 0 {
-                session.recover_by = now + (one.ttl + margin(one.ttl)) * RECOVERY_LEASES;
-                session.has_progressed = false;
-            }
-            session.unrecovered += count;
-            session.is_last |= one.last;
-            if count > 0 {
-                self.unrecovered.insert(one.session);
-                self.unrecovered_ends.insert((session.until, one.session));
-            }
-            if session.state == State::Open {
-                let (session, handoff) = (one.session, session.handoff);
-                out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));
-            }
             let forgets = self.limits.bugs.has(Bug::RestartForgetsLeases);
-            self.set_lease(one.session, if forgets { now } else { until });
+            let latest = if forgets { now } else { now + grace(own_time(one), one.ttl) };
+            let until = match one.here {
+                true => self.come_back(one, latest, out),
+                false => Some(self.formers.end(one.session, latest, one.last)),
+            };
+            let (Some(hand), Some(until)) = (hand, until) else { continue };
+            let recover_by = now + grace(Duration::ZERO, one.ttl) * RECOVERY_LEASES;
+            self.formers.add(hand, one.session, Former::new(until, one.here, recover_by));
         }
+        hand.into_iter().for_each(|hand| self.formers.tidy(hand));
         let formers = listed.iter().any(|one| !one.here);
-        let listed: Vec<_> = listed.iter().map(|one| one.session).collect();
+        let is_awaited = |one: &&Listed| !one.here || self.has_entry(one.session);
+        let listed: Vec<_> = listed.iter().filter(is_awaited).map(|one| one.session).collect();
         for &term in terms {
             let listed = listed.clone();
             out.push_back(RegistryOutput::Tables(ToTables::Begin { term, listed, formers }));
@@ -716,11 +591,48 @@ impl Registry {
         }
     }
 
+    /// A session with this server is listed: it is open, and may re-assert. Until when the term
+    /// waits for it, if it does; `latest` is the end of its lease if all that is known is its
+    /// length.
+    ///
+    /// If nobody but this server can have extended it since its end was set, that end stands:
+    /// groups that are taken again and again must not prolong it.
+    fn come_back(
+        &mut self,
+        one: &Listed,
+        latest: Tick,
+        out: &mut VecDeque<RegistryOutput>,
+    ) -> Option<Tick> {
+        // If it is not there, it has ended since it was listed, and its entry is deleted.
+        let session = self.sessions.get_mut(&one.session)?;
+        session.is_last |= one.last;
+        session.has_progressed = false;
+        let until = match session.state {
+            // It is over, and its entry almost deleted.
+            State::Ending | State::Over => return None,
+            State::Open => session.until,
+            // What is listed is durable, whether its node has heard so or not.
+            State::Opening | State::Listed => latest,
+        };
+        session.state = State::Open;
+        let (session, handoff) = (one.session, session.handoff);
+        out.push_back(RegistryOutput::Tables(ToTables::Began { session, handoff }));
+        self.set_lease(one.session, until);
+        Some(until)
+    }
+
+    /// R2: whether a session of this server is in the store. One that is being deleted is, until
+    /// that is durable.
+    fn has_entry(&self, session: SessionId) -> bool {
+        self.sessions.get(&session).is_some_and(|known| known.state != State::Over)
+    }
+
     /// The session is over: deletes its entry; [`Registry::stored`] does the rest.
     fn end(&mut self, id: SessionId, out: &mut VecDeque<RegistryOutput>) {
         let session = self.sessions.get_mut(&id).expect("a session that ends is known");
         self.leases.remove(&(session.until, id));
         session.state = State::Ending;
+        self.formers.own_ends(id);
         self.store(Pending::Forget(id), Store::Forget { session: id }, out);
     }
 
@@ -729,9 +641,6 @@ impl Registry {
         let session = self.sessions.get_mut(&id).expect("a session with a lease is known");
         self.leases.remove(&(session.until, id));
         self.leases.insert((until, id));
-        if self.unrecovered_ends.remove(&(session.until, id)) {
-            self.unrecovered_ends.insert((until, id));
-        }
         session.until = until;
     }
 

@@ -1,0 +1,426 @@
+//! Several records that are acquired together: all of them, or none.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use lockspan::{AllGuard, LockError, Mode};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::convert::{Seconds, shown};
+use crate::errors;
+use crate::hold::{Done, done, wait_in_task};
+use crate::holders::{Holder, SharedHolders};
+use crate::locks::Locks;
+use crate::lost::LostEvent;
+use crate::park::{self, Boxed};
+use crate::record::{self, First, Record};
+use crate::task::Task;
+
+/// A record among several: the record, who holds it, and its own mode if it has one.
+#[derive(Clone)]
+struct Member {
+    record: lockspan::Record,
+    holders: SharedHolders,
+    mode: Option<Mode>,
+}
+
+/// Several records, made by :meth:`Locks.all`. They are locked in the order of their names, in
+/// whatever order they are given, so that programs which lock several records only like this never
+/// wait for each other in a cycle.
+///
+/// >>> import lockspan
+/// >>> locks = lockspan.connect("memory:doc-all")
+/// >>> accounts = locks.all(("account", 2), ("account", 1)).and_read("rates:today")
+/// >>> with accounts.write(timeout=5) as held:
+/// ...     list(held.tokens), held.is_valid()
+/// (['account:1', 'account:2', 'rates:today'], True)
+#[pyclass(frozen, module = "lockspan")]
+pub(crate) struct All {
+    locks: Py<Locks>,
+    members: Vec<Member>,
+}
+
+impl All {
+    pub(crate) fn new(locks: &Bound<'_, Locks>, records: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let empty = Self { locks: locks.clone().unbind(), members: Vec::new() };
+        empty.and(records, None)
+    }
+
+    /// The same with more records.
+    fn and(&self, records: &Bound<'_, PyTuple>, mode: Option<Mode>) -> PyResult<Self> {
+        let mut members = self.members.clone();
+        for given in records {
+            let made;
+            let record = match given.cast::<Record>() {
+                Ok(record) => record.get(),
+                Err(_) => {
+                    made = self.locks.get().named(&crate::convert::one_of_several(&given)?);
+                    &made
+                }
+            };
+            let holders = Arc::clone(&record.holders);
+            members.push(Member { record: record.inner.clone(), holders, mode });
+        }
+        Ok(Self { locks: self.locks.clone_ref(records.py()), members })
+    }
+
+    fn hold(
+        &self,
+        py: Python<'_>,
+        mode: Mode,
+        timeout: Option<Seconds>,
+        note: Option<&str>,
+    ) -> HoldAll {
+        HoldAll {
+            locks: self.locks.clone_ref(py),
+            members: self.members.clone(),
+            mode,
+            time: timeout.map(|time| time.0),
+            note: note.map(ToOwned::to_owned),
+            state: Mutex::default(),
+            lost: Mutex::new(None),
+        }
+    }
+}
+
+#[pymethods]
+impl All {
+    /// Also these records, for reading.
+    #[pyo3(signature = (*records))]
+    fn and_read(&self, records: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        self.and(records, Some(Mode::Read))
+    }
+
+    /// Also these records, for writing.
+    #[pyo3(signature = (*records))]
+    fn and_write(&self, records: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        self.and(records, Some(Mode::Write))
+    }
+
+    /// A hold of all for writing, except those of :meth:`and_read`. The timeout is for all of them.
+    #[pyo3(signature = (timeout=None, note=None))]
+    fn write(&self, py: Python<'_>, timeout: Option<Seconds>, note: Option<&str>) -> HoldAll {
+        self.hold(py, Mode::Write, timeout, note)
+    }
+
+    /// A hold of all for reading, except those of :meth:`and_write`.
+    #[pyo3(signature = (timeout=None, note=None))]
+    fn read(&self, py: Python<'_>, timeout: Option<Seconds>, note: Option<&str>) -> HoldAll {
+        self.hold(py, Mode::Read, timeout, note)
+    }
+
+    fn __len__(&self) -> usize {
+        self.members.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<lockspan.All {}>", names(&self.members))
+    }
+}
+
+fn names(members: &[Member]) -> String {
+    let names = members.iter().map(|member| shown(member.record.name().as_bytes()));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Idle,
+    /// A thread or a task waits.
+    Busy,
+    Held(Arc<AllGuard>),
+}
+
+/// Several records that are held, or will be: what ``with locks.all(…).write()`` gives.
+#[pyclass(frozen, module = "lockspan", weakref)]
+pub(crate) struct HoldAll {
+    locks: Py<Locks>,
+    members: Vec<Member>,
+    mode: Mode,
+    time: Option<Duration>,
+    note: Option<String>,
+    state: Mutex<State>,
+    lost: Mutex<Option<Py<LostEvent>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const NOT_HELD: &str = "the records are not held: enter the hold with `with`, or call acquire()";
+
+impl HoldAll {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// What to wait for. A thread or task that would wait for a record that it holds itself is
+    /// refused.
+    fn begin(&self, py: Python<'_>, blocks: bool) -> PyResult<Boxed<Result<AllGuard, LockError>>> {
+        let me = if blocks { Holder::current(py)? } else { Holder::current_task(py)? };
+        let mut state = lock(&self.state);
+        if !matches!(*state, State::Idle) {
+            drop(state);
+            let said = "this hold is in use already: call write() or read() once for each block";
+            return Err(PyRuntimeError::new_err(said));
+        }
+        *state = State::Busy;
+        drop(state);
+        let mut acquire = self.acquire_all();
+        match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(done) => Ok(Box::pin(std::future::ready(done))),
+            Poll::Pending => match self.own_conflict(&me, blocks) {
+                None => Ok(acquire),
+                Some((name, holder)) => {
+                    drop(acquire);
+                    *lock(&self.state) = State::Idle;
+                    Err(errors::waits_for_itself(py, &name, holder))
+                }
+            },
+        }
+    }
+
+    /// A record that this thread or task holds and would wait for now, and which of both it is.
+    ///
+    /// The set may wait for another record, so each one that is held is tried by itself: a second
+    /// read is granted at once unless a writer waits.
+    fn own_conflict(&self, me: &Holder, blocks: bool) -> Option<(String, &'static str)> {
+        self.members.iter().find_map(|member| {
+            let holder = member.holders.is_own(me, blocks, None)?;
+            let write = member.mode.unwrap_or(self.mode) == Mode::Write;
+            match record::begin(&member.record, write, None) {
+                First::Pending(_) => Some((shown(member.record.name().as_bytes()), holder)),
+                First::Held(_) | First::Failed(_) => None,
+            }
+        })
+    }
+
+    /// The client's future for all records.
+    fn acquire_all(&self) -> Boxed<Result<AllGuard, LockError>> {
+        let none: [lockspan::Record; 0] = [];
+        let mut all = self.locks.get().inner().all(none);
+        for member in &self.members {
+            all = match member.mode {
+                None => all.and(&member.record),
+                Some(mode) => all.and((&member.record, mode)),
+            };
+        }
+        if let Some(note) = &self.note {
+            all = all.note(note);
+        }
+        match (self.mode, self.time) {
+            (Mode::Write, None) => Box::pin(all.write()),
+            (_, None) => Box::pin(all.read()),
+            (Mode::Write, Some(time)) => Box::pin(all.write_timeout(time)),
+            (_, Some(time)) => Box::pin(all.read_timeout(time)),
+        }
+    }
+
+    fn end(&self, py: Python<'_>, done: Result<AllGuard, LockError>) -> PyResult<()> {
+        let guard = match done {
+            Ok(guard) => guard,
+            Err(why) => {
+                *lock(&self.state) = State::Idle;
+                return Err(errors::lock(py, &why));
+            }
+        };
+        let holders = self.members.iter().map(|_| Holder::current(py)).collect();
+        let holders: Vec<_> = match holders {
+            Ok(holders) => holders,
+            Err(why) => {
+                *lock(&self.state) = State::Idle;
+                drop(guard);
+                return Err(why);
+            }
+        };
+        *lock(&self.state) = State::Held(Arc::new(guard));
+        for (member, me) in self.members.iter().zip(holders) {
+            member.holders.enter(self.address(), me);
+        }
+        Ok(())
+    }
+
+    fn let_go(&self) -> bool {
+        let mut state = lock(&self.state);
+        if !matches!(*state, State::Held(_)) {
+            return false;
+        }
+        let held = std::mem::take(&mut *state);
+        drop(state);
+        self.leave();
+        // A watcher has a share in the guard, and drops it here.
+        let event = lock(&self.lost).take();
+        if let Some(event) = event {
+            event.get().released();
+        }
+        drop(held);
+        true
+    }
+
+    fn leave(&self) {
+        for member in &self.members {
+            member.holders.leave(self.address());
+        }
+    }
+
+    fn guard(&self, py: Python<'_>) -> PyResult<Arc<AllGuard>> {
+        let guard = match &*lock(&self.state) {
+            State::Held(guard) => Some(Arc::clone(guard)),
+            _ => None,
+        };
+        guard.ok_or_else(|| errors::not_held(py, NOT_HELD))
+    }
+
+    fn task(slf: &Bound<'_, Self>) -> Task {
+        let (begun, this, abandoned) =
+            (slf.clone().unbind(), slf.clone().unbind(), slf.clone().unbind());
+        Task::new(
+            move |py| begun.get().begin(py, false),
+            move |py, done| {
+                this.get().end(py, done)?;
+                Ok(this.clone_ref(py).into_any())
+            },
+            move || *lock(&abandoned.get().state) = State::Idle,
+        )
+    }
+}
+
+#[pymethods]
+impl HoldAll {
+    /// Acquires all records and returns this hold. Blocks the thread: in a coroutine ``await`` the
+    /// hold instead. Release them with :meth:`release`.
+    fn acquire<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        let (py, this) = (slf.py(), slf.get());
+        match park::wait(py, this.begin(py, true)?) {
+            Ok(done) => this.end(py, done)?,
+            Err(interrupt) => {
+                *lock(&this.state) = State::Idle;
+                return Err(interrupt);
+            }
+        }
+        Ok(slf.clone())
+    }
+
+    /// Releases all of them.
+    fn release(&self, py: Python<'_>) -> PyResult<()> {
+        match self.let_go() {
+            true => Ok(()),
+            false => Err(errors::not_held(py, NOT_HELD)),
+        }
+    }
+
+    /// This hold belongs to no thread or task from now on: see :meth:`Hold.detach`. Returns this
+    /// hold.
+    fn detach<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
+        slf.get().leave();
+        slf.clone()
+    }
+
+    /// Whether the records are held, lost or not.
+    #[getter]
+    fn held(&self) -> bool {
+        matches!(*lock(&self.state), State::Held(_))
+    }
+
+    /// The fencing token of each record, by its name: see :attr:`Hold.token`.
+    #[getter]
+    fn tokens<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let tokens = PyDict::new(py);
+        for (name, token) in self.guard(py)?.tokens() {
+            tokens.set_item(shown(name.as_bytes()), token.number())?;
+        }
+        Ok(tokens)
+    }
+
+    /// Whether the lease of every record stands now.
+    fn is_valid(&self) -> bool {
+        matches!(&*lock(&self.state), State::Held(guard) if guard.is_valid())
+    }
+
+    /// Raises :class:`lockspan.Lost` if one of the leases has expired.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        match self.guard(py)?.is_valid() {
+            true => Ok(()),
+            false => Err(errors::lock(py, &LockError::Lost)),
+        }
+    }
+
+    /// The event of one of the records being lost.
+    #[getter]
+    fn lost(&self, py: Python<'_>) -> PyResult<Py<LostEvent>> {
+        if let Some(event) = &*lock(&self.lost) {
+            return Ok(event.clone_ref(py));
+        }
+        let guard = self.guard(py)?;
+        let event = Py::new(py, LostEvent::new(Box::pin(async move { guard.lost().await })))?;
+        *lock(&self.lost) = Some(event.clone_ref(py));
+        Ok(event)
+    }
+
+    fn __enter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+        Self::acquire(slf)
+    }
+
+    #[pyo3(signature = (_kind, _value, _traceback, /))]
+    fn __exit__(
+        &self,
+        _kind: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> bool {
+        self.let_go();
+        false
+    }
+
+    fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Task>> {
+        Bound::new(slf.py(), Self::task(slf))
+    }
+
+    #[pyo3(signature = (_kind, _value, _traceback, /))]
+    fn __aexit__<'py>(
+        &self,
+        _kind: &Bound<'py, PyAny>,
+        _value: &Bound<'py, PyAny>,
+        _traceback: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, Done>> {
+        self.let_go();
+        done(_kind.py())
+    }
+
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        wait_in_task(Bound::new(slf.py(), Self::task(slf))?.as_any())
+    }
+
+    fn __repr__(&self) -> String {
+        let state = match &*lock(&self.state) {
+            State::Idle => "not held",
+            State::Busy => "waiting",
+            State::Held(guard) if guard.is_valid() => "held",
+            State::Held(_) => "lost",
+        };
+        format!("<lockspan.HoldAll {}, {state}>", names(&self.members))
+    }
+}
+
+impl Drop for HoldAll {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl fmt::Debug for All {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.__repr__())
+    }
+}
+
+impl fmt::Debug for HoldAll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.__repr__())
+    }
+}
