@@ -37,6 +37,15 @@ def test_the_examples_of_the_docstrings_do_what_they_say():
     assert failed == 0 and examples > 25
 
 
+def test_the_examples_of_the_pages_are_python():
+    folder = pathlib.Path(__file__).parents[2]
+    for page in ("README.md", "docs/python.md", "python/README.md"):
+        blocks = (folder / page).read_text().split("```python\n")[1:]
+        assert blocks, page
+        for block in blocks:
+            compile(block.split("```")[0], page, "exec")
+
+
 def checked(*command):
     pytest.importorskip("mypy")
     done = subprocess.run(

@@ -33,7 +33,10 @@ use crate::command::Cmd;
 use crate::workspace::Workspace;
 
 pub(crate) use check::Tried;
-pub(crate) use python::{rehearse as rehearse_python, tool as python_tool};
+pub(crate) use python::{
+    for_tests as python_for_tests, install as install_python, rehearse as rehearse_python,
+    tool as python_tool,
+};
 
 const PARTS: [&str; 4] = ["crates", "deb", "static", "python"];
 

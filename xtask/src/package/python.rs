@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 
 use super::{fresh, portable, ship};
+use crate::built;
 use crate::command::Cmd;
 use crate::workspace::Workspace;
 
@@ -62,6 +63,22 @@ pub(crate) fn rehearse(workspace: &Workspace, program: &Path) -> Result<PathBuf>
     let wheel = wheel(workspace, &out, build.iter())?;
     try_in_clean_environment(workspace, &wheel)?;
     Ok(wheel)
+}
+
+/// Installs the wheel into the environment of the tests.
+pub(crate) fn install(workspace: &Workspace, wheel: &Path) -> Result<()> {
+    let pip = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"];
+    Cmd::program(workspace.python()).args(pip).arg(wheel).run()
+}
+
+/// Sees to it that the environment of the tests has the package; the step `python` puts the
+/// present one there.
+pub(crate) fn for_tests(workspace: &Workspace) -> Result<()> {
+    if Cmd::program(workspace.python()).args(["-c", "import lockspan"]).works() {
+        return Ok(());
+    }
+    let wheel = rehearse(workspace, &built::file(workspace, "lockspan"))?;
+    install(workspace, &wheel)
 }
 
 /// Installs a package of PyPI beside the others that the tests need, if it is missing. `package`

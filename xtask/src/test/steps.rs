@@ -266,9 +266,8 @@ fn python(workspace: &Workspace) -> Result<Done> {
     }
     built::build(workspace)?;
     let wheel = package::rehearse_python(workspace, &built::file(workspace, "lockspan"))?;
+    package::install_python(workspace, &wheel)?;
     let python = workspace.python();
-    let pip = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--force-reinstall"];
-    Cmd::program(&python).args(pip).arg(&wheel).run()?;
     // From the root, so that the package is the installed one and not the folder beside the tests.
     Cmd::program(&python)
         .args(["-m", "pytest", "-c", "python/pyproject.toml", "python/tests"])

@@ -7,7 +7,8 @@
 //! - no `--release`, and `target/debug` for `target/release`: what it does is the same, and the
 //!   tests need no second build of everything;
 //! - a home and a data directory of the page alone;
-//! - a `cargo` that starts what the tests have built (`cargo.rs`).
+//! - a `cargo` that starts what the tests have built (`cargo.rs`);
+//! - a `python3` with the packages of the tests and ours.
 //!
 //! What is printed must be what the page says. A block that prints something else, fails, or goes
 //! on where it should end fails the tour; so does a block that nobody knows how to run.
@@ -29,6 +30,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::args::Args;
 use crate::built;
+use crate::package;
 use crate::workspace::Workspace;
 use page::{Block, Press, Step, What};
 use terminal::{Desk, Terminal};
@@ -36,7 +38,7 @@ use terminal::{Desk, Terminal};
 /// The pages, and how many blocks of commands each has at least: a page that loses them all to
 /// another spelling is noticed.
 const PAGES: [(&str, usize); 3] =
-    [("README.md", 8), ("docs/choosing.md", 1), ("docs/operating.md", 4)];
+    [("README.md", 9), ("docs/choosing.md", 1), ("docs/operating.md", 4)];
 
 /// For what changes by itself: how long it is looked at.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +52,7 @@ pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
 /// Runs the pages whose names contain `only`; says what was run.
 pub(crate) fn check(workspace: &Workspace, only: Option<&str>) -> Result<String> {
     built::build(workspace)?;
+    package::python_for_tests(workspace)?;
     let mut done = Vec::new();
     for (path, least) in PAGES {
         if only.is_none_or(|only| path.contains(only)) {
@@ -106,9 +109,12 @@ fn tour(workspace: &Workspace, path: &str) -> Result<usize> {
     for folder in ["bin", "home", "tmp", "state", "run"] {
         fs::create_dir_all(scratch.join(folder)).context("the directory of the tour")?;
     }
-    let stand_in = scratch.join("bin/cargo");
-    fs::write(&stand_in, cargo::stand_in(workspace)?)?;
-    fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755))?;
+    let python = format!("#!/bin/sh\nexec '{}' \"$@\"\n", workspace.python().display());
+    for (name, script) in [("cargo", cargo::stand_in(workspace)?), ("python3", python)] {
+        let stand_in = scratch.join("bin").join(name);
+        fs::write(&stand_in, script)?;
+        fs::set_permissions(&stand_in, fs::Permissions::from_mode(0o755))?;
+    }
     let ports = free_ports()?;
     let mut tour = Tour {
         changes: Changes::new(workspace, ports.clone()),

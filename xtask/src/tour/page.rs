@@ -3,6 +3,7 @@
 //! | in the page | means |
 //! |---|---|
 //! | a comment `run: terminal=2` | the block `sh` after it is run in terminal 2, to its end |
+//! | the same before a block `python` | it is a program that Python runs there |
 //! | … `terminal=2,3` | in both |
 //! | … `stays` | it goes on while later blocks run |
 //! | … `look` | it only looks: repeat it until it prints what the page says, and succeeds |
@@ -18,10 +19,13 @@
 use anyhow::{Context as _, Result, bail, ensure};
 
 /// Kinds of blocks that are no commands, and who looks after them.
-const NOT_COMMANDS: [(&str, &str); 2] = [
+const NOT_COMMANDS: [(&str, &str); 3] = [
     ("rust", "run by the documentation tests of the crate that includes the page"),
     ("rust,no_run", "compiled by the same"),
+    (PYTHON, "without a mark: compiled by the tests of the Python package"),
 ];
+
+const PYTHON: &str = "python";
 
 /// Something to do, with the line of the page that says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +69,8 @@ pub(super) enum Key {
     Nothing,
 }
 
+const NO_BLOCK: &str = "no block `sh` or `python` follows";
+
 /// Reads a page.
 pub(super) fn read(page: &str) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
@@ -75,7 +81,8 @@ pub(super) fn read(page: &str) -> Result<Vec<Step>> {
         match (&mut open, text.strip_prefix("```")) {
             (None, Some(kind)) => {
                 if let Some((at, _)) = run {
-                    ensure!(at + 1 == line && kind == "sh", "line {at}: no block `sh` follows");
+                    let runs = kind == "sh" || kind == PYTHON;
+                    ensure!(at + 1 == line && runs, "line {at}: {NO_BLOCK}");
                 }
                 open = Some((line, kind, String::new()));
             }
@@ -92,7 +99,7 @@ pub(super) fn read(page: &str) -> Result<Vec<Step>> {
             }
             (None, None) => {
                 if let Some((at, _)) = run {
-                    bail!("line {at}: no block `sh` follows");
+                    bail!("line {at}: {NO_BLOCK}");
                 }
                 let comment = text.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
                 let comment = comment.unwrap_or_default();
@@ -132,15 +139,19 @@ fn check_order(steps: &[Step]) -> Result<()> {
 }
 
 fn block(kind: &str, run: Option<&str>, inside: String) -> Result<Option<What>> {
-    if NOT_COMMANDS.iter().any(|(known, _)| *known == kind) {
+    if run.is_none() && NOT_COMMANDS.iter().any(|(known, _)| *known == kind) {
         return Ok(None);
     }
     if kind == "text" {
         return Ok(Some(What::Prints(inside)));
     }
-    ensure!(kind == "sh", "nobody knows how to run a block of the kind {kind:?}");
+    let script = match kind {
+        "sh" => inside,
+        PYTHON => format!("python3 - <<'END_OF_PYTHON'\n{inside}END_OF_PYTHON\n"),
+        _ => bail!("nobody knows how to run a block of the kind {kind:?}"),
+    };
     let words = run.unwrap_or_default().split_whitespace();
-    let mut block = Block { script: inside, ..Block::default() };
+    let mut block = Block { script, ..Block::default() };
     for word in words {
         match word {
             "stays" => block.stays = true,
@@ -200,6 +211,14 @@ mod tests {
     }
 
     #[test]
+    fn a_marked_block_of_python_is_a_program_and_an_unmarked_one_is_not_run() {
+        let page = "```python\nunmarked\n```\n<!-- run: terminal=4 -->\n```python\nx\n```\n";
+        let script = "python3 - <<'END_OF_PYTHON'\nx\nEND_OF_PYTHON\n".to_owned();
+        let block = Block { terminals: vec![4], script, ..Block::default() };
+        assert_eq!(read(page).unwrap(), [Step { line: 5, what: What::Run(block) }]);
+    }
+
+    #[test]
     fn nothing_is_skipped_in_silence() {
         for page in [
             "```console\n$ x\n```\n",
@@ -211,6 +230,7 @@ mod tests {
             "<!-- run: terminal=1 -->\n\n```sh\nx\n```\n",
             "<!-- run: terminal=1 -->\n```text\nx\n```\n",
             "<!-- run: terminal=1 -->\nx\n",
+            "<!-- run: terminal=1 -->\n```rust\nx\n```\n",
             "<!-- run: terminal=1 -->\n- ```sh\n",
             "  ```sh\n  x\n  ```\n",
             "```text\nprinted by nobody\n```\n",
