@@ -337,8 +337,8 @@ Environment of the command:
                    that the lock protects, and let the storage reject a token that is lower than the
                    highest it has seen. Not set if there are several records
   LOCKSPAN_TOKENS  a line TOKEN RECORD for each record, in the order in which they were locked. In
-                   the name of a record spaces, % and bytes that are not printable ASCII are written
-                   as %20
+                   the name of a record, spaces, % and bytes that are not printable ASCII are
+                   percent-encoded: %20 is a space
   LOCKSPAN_URL     the service, so that lockspan commands inside the command use the same one
   LOCKSPAN_RUN     an identifier of this run
   LOCKSPAN_HELD    the locks that the command runs under: a nested run of the same record would be a

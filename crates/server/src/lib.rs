@@ -21,9 +21,10 @@
 //! # }
 //! ```
 //!
-//! A server without a data directory ([`Data::None`]) that is not `fresh` grants nothing for the
-//! first minute: clients of an earlier run may still hold locks. Give it a directory, or say that
-//! it is the first one.
+//! A server without a data directory ([`Data::None`]) that is not `fresh` grants nothing until
+//! every lease of an earlier run must have expired, about a minute by default: clients may still
+//! hold locks of that run. Give the server a directory, or set `fresh` if there was no earlier
+//! run.
 //!
 //! The module [`users`] has the file of users and their rights.
 

@@ -88,8 +88,8 @@ fn with_cookie(value: &Value, cookie: &str) -> hyper::Response<Content> {
     response
 }
 
-/// The session is renewed no more. Its node is told at once; what it has goes on to others when the
-/// node has closed the session, or when its lease is over.
+/// The session's lease is no longer renewed. Its node is told at once. What the session has becomes
+/// free when the node has closed the session, or when the lease has expired.
 fn end_session(
     site: &Site,
     login: &Login,

@@ -151,7 +151,7 @@ const Views = {
     const title = h('h2', {}, 'Session ', mono(id));
     let claimed = 0, name = `session ${id}`;
     button.onclick = () => confirmed(`End ${name}?`,
-      `Its lease is no longer renewed, and its client is told at once. What it holds (${counted(claimed, 'record')}) is free for others when the client has finished, or when the lease expires. This can't be undone.`,
+      `Its lease is no longer renewed, and its client is told at once. What it holds (${counted(claimed, 'record')}) is free for others when the client closes the session, or when the lease expires, not before. This can't be undone.`,
       'End session', async () => {
         const { left: millis } = await post('/api/end-session', { session: id });
         Page.say(`The session expires in ${span(millis / 1000)}`);
