@@ -266,13 +266,15 @@ impl Screen {
             |it| {
                 let lease = age(it.lease_ms);
                 let all = it.records;
-                format!(" {}, lease {lease}: {all} records, of those that are listed ", it.who)
+                format!(" {}, lease {lease}: {all} records ", it.who)
             },
         );
         let block = Block::bordered().title(title);
         let room = usize::from(block.inner(area).height);
         let mut rows = Vec::new();
+        let mut listed = 0;
         for record in chosen.iter().flat_map(|_| &self.seen.records) {
+            let before = rows.len();
             let own = |claims: &[Claim], verb: &str| {
                 let id = chosen.map(|it| &it.who.id);
                 let own = claims.iter().find(|claim| Some(&claim.who.id) == id)?;
@@ -280,10 +282,14 @@ impl Screen {
             };
             rows.extend(own(&record.holders, "holds"));
             rows.extend(own(&record.waiters, "waits for"));
+            listed += u64::from(rows.len() > before);
         }
-        if rows.len() > room {
-            let left = rows.len() - room + 1;
-            rows.truncate(room.saturating_sub(1));
+        // On a large service not all records are listed.
+        let unlisted = chosen.map_or(0, |it| (it.records as u64).saturating_sub(listed));
+        if rows.len() > room || unlisted > 0 {
+            let fit = rows.len().min(room.saturating_sub(1));
+            let left = (rows.len() - fit) as u64 + unlisted;
+            rows.truncate(fit);
             rows.push(format!("and {left} more"));
         }
         let rows: Vec<Line<'_>> = rows.into_iter().map(Line::from).collect();

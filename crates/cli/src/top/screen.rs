@@ -85,9 +85,11 @@ impl Screen {
         }
     }
 
-    /// What the service is to be asked for.
+    /// What the service is to be asked for. The filter of the records is for their own view: what a
+    /// session has is shown whatever its records are called.
     pub(super) fn want(&self) -> Want {
-        let pattern = pattern(&self.filters[Tab::Records as usize]);
+        let is_shown = self.tab == Tab::Records;
+        let pattern = pattern(&self.filters[Tab::Records as usize]).filter(|_| is_shown);
         Want { pattern, chosen: self.chosen().map(|record| record.key.clone()) }
     }
 

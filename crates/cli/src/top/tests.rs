@@ -333,6 +333,26 @@ fn sessions_have_a_list_of_their_own() {
 }
 
 #[test]
+fn a_filter_of_records_does_not_hide_what_a_session_has() {
+    let mut screen = screen();
+    write(&mut screen, "/nothing");
+    press(&mut screen, KeyCode::Enter);
+    assert_eq!(screen.want().pattern.as_deref(), Some("*nothing*"));
+    press(&mut screen, KeyCode::Char('2'));
+    assert_eq!(screen.want().pattern, None, "all records are asked for");
+    press(&mut screen, KeyCode::Down);
+    let whole = shown(&mut screen, 80, 24).join("\n");
+    assert!(whole.contains(" billing@host9[412] (4711), lease 10s: 3 records ─"), "{whole}");
+    assert!(whole.contains("invoice:42: holds it") && !whole.contains("more"), "{whole}");
+    // Of a service with very many records some are not listed.
+    screen.seen.records.truncate(1);
+    let whole = shown(&mut screen, 80, 24).join("\n");
+    assert!(whole.contains("and 2 more"), "{whole}");
+    press(&mut screen, KeyCode::Char('1'));
+    assert_eq!(screen.want().pattern.as_deref(), Some("*nothing*"));
+}
+
+#[test]
 fn who_waits_for_whom_is_a_tree() {
     let mut screen = screen();
     press(&mut screen, KeyCode::Char('3'));

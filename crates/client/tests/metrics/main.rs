@@ -28,9 +28,14 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 async fn serve(folder: &Path) -> Server {
+    serve_data(folder, "data").await
+}
+
+/// A server whose data directory has this name. With another name it knows no earlier session.
+async fn serve_data(folder: &Path, data: &str) -> Server {
     let mut config = Config {
         listen: vec![Address::Unix(folder.join("lock.sock"))],
-        data: Data::Dir(folder.join("data")),
+        data: Data::Dir(folder.join(data)),
         ..Config::default()
     };
     config.protocol.ttl_min = Duration::from_millis(100);
@@ -152,16 +157,18 @@ async fn who_gives_up_waits_no_more_and_is_no_wait_that_ended() {
 async fn a_lease_that_is_lost_and_a_connection_that_is_made_anew_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let server = serve(folder.path()).await;
-    let locks = node(folder.path(), options().lease(Duration::from_secs(1))).await;
+    let locks = node(folder.path(), options()).await;
     let record = locks.record("lost", "1").unwrap();
     let held = soon(record.write()).await.unwrap();
     assert_eq!(locks.stats().lost_leases, 0);
     server.stop().await;
     drop(server);
+    // The next server does not know the session, so the lease is lost however long it is. The
+    // lease of the next session is long too: nothing but the restart ends one.
+    let _server = serve_data(folder.path(), "other data").await;
     soon(held.lost()).await;
     until("the loss is seen", || locks.stats().lost_leases == 1).await;
     drop(held);
-    let _server = serve(folder.path()).await;
     drop(soon(record.write()).await.unwrap());
     locks.publish_metrics();
     assert_eq!(of(&record, "lost_grants_total"), 1.0);
