@@ -161,7 +161,8 @@ def hand_over(make, where, begin, seconds, results):
         pass
     turns = []
     begin.wait()
-    end = time.monotonic() + seconds
+    began = time.monotonic()
+    end = began + seconds
     while True:
         asked = time.monotonic()
         with lock():
@@ -169,7 +170,7 @@ def hand_over(make, where, begin, seconds, results):
             if got > end:
                 break
             turns.append((asked, got, time.monotonic()))
-    results.put(turns)
+    results.put((began, end, turns))
 
 
 def processes(make, where, number, seconds):
@@ -181,10 +182,13 @@ def processes(make, where, number, seconds):
     ]
     for worker in workers:
         worker.start()
-    turns = [results.get() for _ in workers]
+    found = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
-    return judged(turns)
+    # Only while all of them compete. One that is alone, before the others have begun or after they
+    # have ended, has the record cached and takes it ten thousand times in a few milliseconds.
+    first, last = max(began for began, _, _ in found), min(end for _, end, _ in found)
+    return judged([[turn for turn in turns if first < turn[1] < last] for _, _, turns in found])
 
 
 def judged(turns):
