@@ -228,8 +228,10 @@ def compare(server, redis_port, quick):
     import lockspan
 
     text = []
+    # By TCP, as redis-py.
+    url = f"lockspan://127.0.0.1:{server.port}"
     number, count = (2, 2_000) if quick else (15, 50_000)
-    cached = lockspan.connect(server.url).record("bench", 1)
+    cached = lockspan.connect(url).record("bench", 1)
     times = rounds(
         number,
         count,
@@ -249,7 +251,7 @@ def compare(server, redis_port, quick):
     text += ["## Cached, in one process", "", "Median of a block that takes and releases the lock."]
     text += ["", table(["lock", "time", "to Python's own"], rows), ""]
 
-    uncached = lockspan.connect(server.url, caching=False).record("bench", 2)
+    uncached = lockspan.connect(url, caching=False).record("bench", 2)
     client = redis.Redis(port=redis_port)
     times = rounds(
         number,
@@ -268,7 +270,7 @@ def compare(server, redis_port, quick):
 
     seconds = 0.5 if quick else 5
     found = {
-        "Lockspan": processes(lockspan_record, server.url, 8, seconds),
+        "Lockspan": processes(lockspan_record, url, 8, seconds),
         "python-redis-lock": processes(notified, redis_port, 8, seconds),
         "redis-py's `Lock`": processes(polling, redis_port, 8, seconds),
     }
