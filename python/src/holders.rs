@@ -18,7 +18,7 @@ use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyWeakrefReference;
+use pyo3::types::{PyDict, PyWeakrefReference};
 
 /// Who holds or waits: a thread, and its task if an event loop runs in it.
 #[derive(Debug)]
@@ -42,29 +42,34 @@ fn thread_number() -> u64 {
     })
 }
 
-/// Functions of asyncio and threading.
+/// What asyncio knows about running loops and tasks.
 struct Asyncio {
     running_loop: Py<PyAny>,
     current_task: Py<PyAny>,
-    thread: Py<PyAny>,
+    /// The running task of each loop, where asyncio keeps it in a dict: a look into it costs less
+    /// than a call of `current_task`. Elsewhere it is empty.
+    tasks: Py<PyDict>,
 }
 
 fn asyncio(py: Python<'_>) -> PyResult<&Asyncio> {
     static FUNCTIONS: PyOnceLock<Asyncio> = PyOnceLock::new();
     FUNCTIONS.get_or_try_init(py, || {
         let module = py.import("asyncio")?;
+        let tasks = module.getattr("tasks")?.getattr("_current_tasks").ok();
+        let tasks = tasks.and_then(|tasks| tasks.cast_into::<PyDict>().ok());
         Ok(Asyncio {
             running_loop: module.getattr("_get_running_loop")?.unbind(),
             current_task: module.getattr("current_task")?.unbind(),
-            thread: py.import("threading")?.getattr("get_ident")?.unbind(),
+            tasks: tasks.unwrap_or_else(|| PyDict::new(py)).unbind(),
         })
     })
 }
 
-/// The event loop that was last seen in this thread, and Python's number of the thread.
+/// The event loop that was last seen running in this thread. While it runs, its `_thread_id` is one
+/// object; the next run has another one.
 struct LastLoop {
     event_loop: Py<PyAny>,
-    thread: u64,
+    run: Option<Py<PyAny>>,
 }
 
 thread_local! {
@@ -101,18 +106,7 @@ impl Holder {
 
 fn current_task(py: Python<'_>) -> PyResult<Option<Py<PyWeakrefReference>>> {
     let asyncio = asyncio(py)?;
-    let last = LAST
-        .with_borrow(|last| last.as_ref().map(|last| (last.event_loop.clone_ref(py), last.thread)));
-    let known = match last {
-        None => None,
-        Some((event_loop, thread)) => match task_of(event_loop.bind(py), thread, asyncio) {
-            Ok(task) => task,
-            // A loop without this attribute: it is asked the long way. Ctrl-C goes to the caller.
-            Err(why) if why.is_instance_of::<PyException>(py) => None,
-            Err(why) => return Err(why),
-        },
-    };
-    let task = match known {
+    let task = match task_of_last_loop(py, asyncio)? {
         Some(task) => task,
         None => {
             let event_loop = asyncio.running_loop.bind(py).call0()?;
@@ -121,10 +115,9 @@ fn current_task(py: Python<'_>) -> PyResult<Option<Py<PyWeakrefReference>>> {
                 drop(LAST.take());
                 return Ok(None);
             }
-            let thread = asyncio.thread.bind(py).call0()?.extract()?;
             let task = asyncio.current_task.bind(py).call1((&event_loop,))?;
-            let now = Some(LastLoop { event_loop: event_loop.unbind(), thread });
-            drop(LAST.replace(now));
+            let run = run_of(&event_loop)?.map(Bound::unbind);
+            drop(LAST.replace(Some(LastLoop { event_loop: event_loop.unbind(), run })));
             if task.is_none() {
                 return Ok(None);
             }
@@ -134,20 +127,32 @@ fn current_task(py: Python<'_>) -> PyResult<Option<Py<PyWeakrefReference>>> {
     weak(py, &task).map(Some)
 }
 
-/// The running task of an event loop, if the loop runs in the thread with this number of Python's.
-/// Loops do not nest: the one that runs in this thread, and runs a task, runs the caller.
-fn task_of<'py>(
-    event_loop: &Bound<'py, PyAny>,
-    thread: u64,
+/// The running task of the loop that was last seen, if that loop still runs. Loops do not nest: the
+/// one that runs in this thread, and runs a task, runs the caller.
+fn task_of_last_loop<'py>(
+    py: Python<'py>,
     asyncio: &Asyncio,
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let py = event_loop.py();
-    let running = event_loop.getattr(intern!(py, "_thread_id"))?.extract::<Option<u64>>()?;
-    if running != Some(thread) {
+    let last = LAST.with_borrow(|last| {
+        let LastLoop { event_loop, run } = last.as_ref()?;
+        Some((event_loop.bind(py).clone(), run.as_ref()?.bind(py).clone()))
+    });
+    let Some((event_loop, run)) = last else { return Ok(None) };
+    if !run_of(&event_loop)?.is_some_and(|now| now.is(&run)) {
         return Ok(None);
     }
-    let task = asyncio.current_task.bind(py).call1((event_loop,))?;
-    Ok(if task.is_none() { None } else { Some(task) })
+    asyncio.tasks.bind(py).get_item(event_loop)
+}
+
+/// What tells one run of an event loop from the next; `None` if the loop has no such attribute or
+/// does not run. Ctrl-C goes to the caller.
+fn run_of<'py>(event_loop: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = event_loop.py();
+    match event_loop.getattr(intern!(py, "_thread_id")) {
+        Ok(run) => Ok(if run.is_none() { None } else { Some(run) }),
+        Err(why) if why.is_instance_of::<PyException>(py) => Ok(None),
+        Err(why) => Err(why),
+    }
 }
 
 /// A weak reference to a task. The last one is kept: as long as it lives, the same task gets it

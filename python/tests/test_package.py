@@ -72,8 +72,17 @@ def test_the_package_says_that_it_is_typed_and_which_version_it_is():
 
 
 def test_the_licences_are_in_the_package():
-    names = [path.name for path in importlib.metadata.files("lockspan") or []]
-    assert "LICENSE-MIT" in names and "LICENSE-APACHE" in names
+    files = {path.name: path for path in importlib.metadata.files("lockspan") or []}
+    said = {
+        "LICENSE-MIT": "Permission is hereby granted",
+        "LICENSE-APACHE": "TERMS AND CONDITIONS FOR USE",
+        # The library and the program have libraries of others linked into them.
+        "THIRD-PARTY": "pyo3 v",
+    }
+    for name, text in said.items():
+        assert text in files[name].read_text(), name
+    third_party = files["THIRD-PARTY"].read_text()
+    assert "tokio v" in third_party and "clap v" in third_party and "\n==== " in third_party
 
 
 def test_python_dash_m_runs_the_program():

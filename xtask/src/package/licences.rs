@@ -1,4 +1,4 @@
-//! The libraries of others that are linked into the program, and the licences that they want shown.
+//! The libraries of others that are linked into a package, and the licences that they want shown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,8 +13,10 @@ use crate::command::Cmd;
 const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "copyright"];
 
 /// Each library with the name of its licence; then every text once, with those that it is from.
-pub(super) fn page() -> Result<String> {
-    let tree = Cmd::new("cargo tree -p lockspan-cli --locked --edges normal --prefix none")
+/// `ours` are the packages of this workspace that they are linked into.
+pub(super) fn page(ours: &[&str]) -> Result<String> {
+    let tree = Cmd::new("cargo tree --locked --edges normal --prefix none")
+        .args(ours.iter().flat_map(|package| ["-p", package]))
         .args(["--format", "{p}: {l}"])
         .read()?;
     let folders = folders()?;

@@ -103,7 +103,7 @@ pub(super) fn fill(
         let path = packaging.join(example);
         fs::copy(&path, examples.join(path.file_name().unwrap_or_default()))?;
     }
-    fs::write(doc.join("licences"), licences::page()?)?;
+    fs::write(doc.join("licences"), licences::page(&["lockspan-cli"])?)?;
 
     for file in files(&man)?.into_iter().chain([doc.join("CHANGELOG.md"), doc.join("licences")]) {
         compress(&file)?;

@@ -265,12 +265,12 @@ fn python(workspace: &Workspace) -> Result<Done> {
         package::python_tool(workspace, package, module)?;
     }
     built::build(workspace)?;
-    let wheel = package::rehearse_python(workspace, &built::file(workspace, "lockspan"))?;
+    let wheel = package::rehearse_python(workspace)?;
     package::install_python(workspace, &wheel)?;
     let python = workspace.python();
     // From the root, so that the package is the installed one and not the folder beside the tests.
     Cmd::program(&python)
-        .args(["-m", "pytest", "-c", "python/pyproject.toml", "python/tests"])
+        .args(["-m", "pytest", "-c", "python/pyproject.toml", "-n", "auto", "python/tests"])
         .run()?;
     let compare = Cmd::program(&python).args(["python/bench/compare.py"]);
     compare.arg(workspace.target.join("debug")).arg("--quick").run()?;
@@ -279,12 +279,14 @@ fn python(workspace: &Workspace) -> Result<Done> {
 
 /// What the tests of the Python package use, with a module of each. The tests count the lock tests
 /// of redis-py, so its version is fixed; docs/python.md names it.
-const PYTHON_TOOLS: [(&str, &str); 6] = [
+const PYTHON_TOOLS: [(&str, &str); 8] = [
     ("redis==8.1.0", "redis"),
     ("pytest", "pytest"),
+    ("pytest-xdist", "xdist"),
     ("mypy", "mypy"),
     ("python-redis-lock", "redis_lock"),
     ("celery", "celery"),
+    ("gunicorn", "gunicorn"),
     ("django", "django"),
 ];
 
