@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::Over;
-use super::entry::{Entry, Held};
+use super::entry::{Entry, Held, Rest};
 use super::{LeaseId, LockCache, Output};
 use crate::ids::{ServerId, SessionId};
+use crate::messages::Term;
 use crate::record::Record;
 use crate::slot::{Group, GroupSet};
 use crate::time::Tick;
@@ -143,6 +144,26 @@ impl LockCache {
                 && self.routes.owner(record.group()) == Some(server)
         };
         for record in self.records.which_in(groups, is_lifted) {
+            self.set_cap(&record, None, out);
+        }
+    }
+
+    /// All that was told to this server in the term has arrived. A grant of the term itself may
+    /// have overtaken the answer, and got the cap of its group: it has the whole lease, as if it
+    /// had come after the answer.
+    pub(super) fn lift_caps_of_term(
+        &mut self,
+        server: ServerId,
+        term: Term,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(session) = self.links.open(server).map(|link| link.session) else { return };
+        let is_lifted = |record: &Record, entry: &Entry| {
+            let held = entry.held.filter(|held| held.cap.is_some());
+            held.is_some_and(|held| held.rest == Rest { server, session, epoch: term.epoch })
+                && self.routes.owner(record.group()) == Some(server)
+        };
+        for record in self.records.which_in(term.groups, is_lifted) {
             self.set_cap(&record, None, out);
         }
     }
