@@ -76,7 +76,7 @@ fn worlds(args: &Args) -> Result<bool> {
         return Ok(false);
     }
     let seconds = begun.elapsed().as_secs_f64();
-    let Met { worlds, steps, overlaps, false_deadlocks, coverage, broken, .. } = &met;
+    let Met { worlds, steps, overlaps, coverage, broken, .. } = &met;
     println!(
         "\r{worlds} worlds, {steps} steps, {} broken; {:.1} s, {:.0} worlds/s, {:.0} steps/s",
         broken.len(),
@@ -86,7 +86,6 @@ fn worlds(args: &Args) -> Result<bool> {
     );
     print!("{met}");
     println!("{overlaps} guards overlapped where clocks don't keep the margin (allowed there)");
-    println!("{false_deadlocks} transactions of calm worlds were refused without a cycle");
     print!("{coverage}");
     let missing = coverage.missing();
     for words in &missing {

@@ -17,7 +17,6 @@ pub(crate) struct Met {
     pub(crate) worlds: u64,
     pub(crate) steps: u64,
     pub(crate) overlaps: u64,
-    pub(crate) false_deadlocks: u64,
     pub(crate) coverage: Coverage,
     /// How many there were of each class.
     classes: BTreeMap<String, u64>,
@@ -30,7 +29,6 @@ impl Met {
         self.worlds += 1;
         self.steps += outcome.steps;
         self.overlaps += outcome.overlaps;
-        self.false_deadlocks += outcome.false_deadlocks;
         self.coverage.add(&outcome.coverage);
         *self.classes.entry(plan.class.to_string()).or_default() += 1;
         if let Some(failure) = outcome.failure {

@@ -15,10 +15,12 @@
 //! - nothing is lost before its lease is over: a restart of a server costs nobody a grant (calm,
 //!   jitter, restart)
 //! - no guard is lost where nothing happens but that groups move and servers join (moving)
-//! - **epoch**: no grant is opened of an earlier epoch than the node knows (all)
+//! - **epoch**: no grant is opened of an earlier epoch than the node knows, and nothing is opened,
+//!   drained or refused because a server says so that the node knows to be replaced (all)
 //! - **order**: see `order` (calm, and with restarts)
 //! - **store**: see `forgets` (all)
 //! - **stay**: after a drain at most so many turns begin on a node, and none after its time (all)
+//! - **deadlock**: whoever is refused for a deadlock was in a cycle, see `deadlocks` (calm)
 //! - **waiting**: when nothing fails (any more), everybody who waits is served in the time that the
 //!   plan states (all)
 //! - **leak**: what is over does not come back (`books`); what no thread needs and everybody has
@@ -28,6 +30,7 @@
 //! - **panic**: a machine's own assertion (all)
 
 pub(crate) mod books;
+pub(crate) mod deadlocks;
 pub(crate) mod forgets;
 pub(crate) mod guards;
 pub(crate) mod order;
@@ -46,7 +49,7 @@ pub enum Kind {
     Fence,
     /// A guard past its lease was not reported lost, or one within its lease was.
     NotLost,
-    /// A node opened a grant of an owner that has been replaced, as it knew.
+    /// A node heeded an owner that has been replaced, as it knew.
     Epoch,
     /// Somebody was overtaken.
     Order,
@@ -54,6 +57,8 @@ pub enum Kind {
     Store,
     /// A node kept what others wait for.
     Stay,
+    /// A transaction was refused, and was in no cycle.
+    Deadlock,
     /// Somebody waits for too long.
     Waiting,
     /// Something is left over.
@@ -90,6 +95,7 @@ impl fmt::Display for Kind {
             Self::Order => "order",
             Self::Store => "store",
             Self::Stay => "stay",
+            Self::Deadlock => "deadlock",
             Self::Waiting => "waiting",
             Self::Leak => "leak",
             Self::Refusal => "refusal",

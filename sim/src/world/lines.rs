@@ -9,7 +9,6 @@ use super::nodes::needs_grant;
 use crate::coverage::Hit;
 use crate::local::{Drain, Opened, Wanted};
 use crate::oracle::Kind;
-use crate::plan::Class;
 
 impl World {
     pub(super) fn opened(&mut self, number: u8, record: u8, opened: Opened) {
@@ -70,39 +69,15 @@ impl World {
             }
         };
         for thread in victims {
-            if matches!(why, AcquireRefusal::Deadlock { .. }) && self.plan.class == Class::Calm {
-                self.false_deadlocks += u64::from(!self.is_in_any_circle(number, thread));
+            let owner = self.nodes[usize::from(number)].threads[usize::from(thread)].owner();
+            if let (Some(deadlocks), Some(owner)) = (&self.deadlocks, owner) {
+                let checked = deadlocks.refused(self.now, owner);
+                self.check(checked);
             }
             let line = &mut self.nodes[usize::from(number)].lines[usize::from(record)];
             line.give_up(thread);
             self.wait_fails(number, thread);
         }
-    }
-
-    /// Whether a waiting thread can reach itself over who waits for whom on all nodes: for those
-    /// who are in, and for all who wait too and could be before it. If not even that, there was no
-    /// circle.
-    fn is_in_any_circle(&self, number: u8, thread: u8) -> bool {
-        let lines = || self.nodes.iter().flat_map(|node| node.lines.iter().enumerate());
-        let owner = self.nodes[usize::from(number)].threads[usize::from(thread)].owner();
-        let mut reached: Vec<Owner> = Vec::new();
-        let mut ahead: Vec<Owner> = owner.into_iter().collect();
-        while let Some(from) = ahead.pop() {
-            let waits = lines()
-                .filter(|(_, line)| line.waiters.iter().any(|waiter| waiter.owner == Some(from)));
-            let records: Vec<usize> = waits.map(|(record, _)| record).collect();
-            for (_, line) in lines().filter(|(record, _)| records.contains(record)) {
-                let inside = line.holders.iter().filter_map(|holder| holder.owner);
-                let waiting = line.waiters.iter().filter_map(|waiter| waiter.owner);
-                for next in inside.chain(waiting).filter(|next| *next != from) {
-                    if !reached.contains(&next) {
-                        reached.push(next);
-                        ahead.push(next);
-                    }
-                }
-            }
-        }
-        owner.is_some_and(|owner| reached.contains(&owner))
     }
 
     /// Lets threads in as long as that is allowed.

@@ -35,6 +35,7 @@ use crate::fence::Fence;
 use crate::log::{Fate, Log};
 use crate::net::Net;
 use crate::oracle::books::Books;
+use crate::oracle::deadlocks::Deadlocks;
 use crate::oracle::forgets::Forgets;
 use crate::oracle::guards::Guards;
 use crate::oracle::order::Order;
@@ -184,9 +185,6 @@ pub struct Outcome {
     pub coverage: Coverage,
     /// Guards that excluded each other where clocks don't keep the margin.
     pub overlaps: u64,
-    /// Transactions that were refused although they were in no cycle when they heard of it. Only
-    /// counted in calm worlds.
-    pub false_deadlocks: u64,
 }
 
 /// A world on its way.
@@ -210,12 +208,12 @@ pub(crate) struct World {
     books: Books,
     forgets: Forgets,
     stays: Stays,
+    deadlocks: Option<Deadlocks>,
     order: Option<Order>,
     coverage: Coverage,
     pub(crate) log: Log,
     failure: Option<Failure>,
     stage: Stage,
-    false_deadlocks: u64,
 }
 
 impl World {
@@ -262,6 +260,7 @@ impl World {
             books: Books::default(),
             forgets: Forgets::default(),
             stays: Stays::new(plan.stay()),
+            deadlocks: calm.then(|| Deadlocks::new(plan.delay_max)),
             order: one_delay.then(|| Order::new(plan.delay_min, calm, records.len())),
             records,
             servers,
@@ -273,7 +272,6 @@ impl World {
             log: Log::new(log),
             failure: None,
             stage: Stage::Running,
-            false_deadlocks: 0,
         };
         world.begin();
         world
@@ -328,7 +326,6 @@ impl World {
             time: Duration::from_micros(self.now),
             coverage: self.coverage.clone(),
             overlaps: self.guards.overlaps,
-            false_deadlocks: self.false_deadlocks,
         }
     }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use lockspan_protocol::cache::{Config, Input, LeaseId, Output, PageLimits};
 use lockspan_protocol::{
-    GroupSet, Handoff, LockCache, Mode, Owner, Record, ServerId, SessionId, ToNode, ToServer, Token,
+    AcquireRefusal, GroupSet, Handoff, LockCache, Mode, Owner, Record, ServerId, SessionId, ToNode,
+    ToServer, Token,
 };
 
 use super::threads::Thread;
@@ -211,16 +212,17 @@ impl World {
         let now = node.clock.at(self.now);
         let Some(cache) = &mut node.cache else { return };
         let late = late_grant(cache, &input);
-        let asked = input.clone();
+        let replaced = said_by_replaced(cache, &input);
+        let needed = needed_grant(&input).cloned();
         let mut out = Vec::new();
         if let Err(why) = cache.handle(now, input, &mut out) {
             // Time has passed all the same: what was spoken of may be lost with its lease.
             let lost = |output: &Output| match output {
-                Output::Lost { record } => needs_grant(&asked, record),
+                Output::Lost { record } => needed.as_ref() == Some(record),
                 _ => false,
             };
             if !out.iter().any(lost) {
-                let what = format!("the cache of node {number} refused {asked:?}: {why}");
+                let what = format!("the cache of node {number} refused: {why}");
                 self.fail(Kind::Refusal, what);
                 return;
             }
@@ -231,6 +233,17 @@ impl World {
         };
         if out.iter().any(opens) {
             let what = format!("node {number} opens {late:?}, and knows a later epoch");
+            self.fail(Kind::Epoch, what);
+            return;
+        }
+        let heeds = |output: &Output| match output {
+            Output::Open { record, .. }
+            | Output::Drain { record, .. }
+            | Output::Refused { record, .. } => replaced.as_ref() == Some(record),
+            _ => false,
+        };
+        if out.iter().any(heeds) {
+            let what = format!("node {number} heeds a replaced owner of {replaced:?}: {out:?}");
             self.fail(Kind::Epoch, what);
             return;
         }
@@ -428,15 +441,40 @@ fn late_grant(cache: &LockCache, input: &Input) -> Option<(Record, Token)> {
     is_late.then(|| (record.clone(), *token))
 }
 
+/// The record that a server speaks of, if the node knows another owner of its group. That the
+/// server does not serve it is no news to heed.
+fn said_by_replaced(cache: &LockCache, input: &Input) -> Option<Record> {
+    let Input::Message { server, message, .. } = input else { return None };
+    let (ToNode::Granted { record, .. }
+    | ToNode::Queued { record, .. }
+    | ToNode::Retry { record, .. }
+    | ToNode::Revoke { record, .. }
+    | ToNode::Keep { record, .. }
+    | ToNode::Refused { record, .. }) = message
+    else {
+        return None;
+    };
+    if matches!(message, ToNode::Refused { why: AcquireRefusal::NotServed(_), .. }) {
+        return None;
+    }
+    let is_replaced = cache.known_owner(record).is_some_and(|owner| owner != *server);
+    is_replaced.then(|| record.clone())
+}
+
+/// The record that an input is about, if it means nothing when that is not held.
+fn needed_grant(input: &Input) -> Option<&Record> {
+    match input {
+        Input::Drained { record }
+        | Input::Busy { record, .. }
+        | Input::Return { record }
+        | Input::Want { record, upgrade: true, .. } => Some(record),
+        _ => None,
+    }
+}
+
 /// Whether an input is about this record, and means nothing when that is not held.
 pub(super) fn needs_grant(input: &Input, about: &Record) -> bool {
-    match input {
-        Input::Drained { record } | Input::Busy { record, .. } | Input::Return { record } => {
-            record == about
-        }
-        Input::Want { record, upgrade: true, .. } => record == about,
-        _ => false,
-    }
+    needed_grant(input) == Some(about)
 }
 
 pub(super) fn server_id(server: u8) -> ServerId {

@@ -210,6 +210,9 @@ impl World {
             let event = Event::Patience { node, life, thread: number, turn };
             self.queue.push(self.now + after, event);
         }
+        if let (Some(deadlocks), Some(owner)) = (&mut self.deadlocks, owner) {
+            deadlocks.waits(self.now, owner, record, mode);
+        }
         let waiter = Waiter { thread: number, mode, upgrade, owner };
         let machine = &mut self.nodes[usize::from(node)];
         let line = &mut machine.lines[usize::from(record)];
@@ -273,6 +276,9 @@ impl World {
         self.note(Machine::Node(node), || {
             format!("thread {} has record {record} to {mode}, token {token}", waiter.thread)
         });
+        if let (Some(deadlocks), Some(owner)) = (&mut self.deadlocks, waiter.owner) {
+            deadlocks.holds(self.now, owner, record, mode);
+        }
         if waiter.upgrade {
             self.coverage.hit(Hit::UpgradeDone);
         }
@@ -357,8 +363,12 @@ impl World {
     /// Leaves everything, and thinks about something else.
     fn leaves(&mut self, node: u8, number: u8) {
         let share = self.plan.give_back;
-        let held = std::mem::take(&mut self.thread(node, number).held);
-        self.thread(node, number).job = Job::default();
+        let thread = self.thread(node, number);
+        let held = std::mem::take(&mut thread.held);
+        let owner = std::mem::take(&mut thread.job).owner;
+        if let (Some(deadlocks), Some(owner)) = (&mut self.deadlocks, owner) {
+            deadlocks.leaves(self.now, owner);
+        }
         for one in held {
             let machine = &mut self.nodes[usize::from(node)];
             let line = &mut machine.lines[usize::from(one.record)];

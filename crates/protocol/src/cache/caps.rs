@@ -12,9 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::Over;
-use super::entry::{Entry, Held};
+use super::entry::{Entry, Held, Rest};
 use super::{LeaseId, LockCache, Output};
 use crate::ids::{ServerId, SessionId};
+use crate::messages::Term;
 use crate::record::Record;
 use crate::slot::{Group, GroupSet};
 use crate::time::Tick;
@@ -23,28 +24,33 @@ use crate::time::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CapId(u32);
 
-/// The groups that the extensions of a session have not named since they named them last, and the
-/// end of its lease in each.
+/// The groups that the extensions of a session have not named since they named them last, by the
+/// end of its lease there. Each group is in one set at most.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unnamed(BTreeMap<Group, Tick>);
+pub(super) struct Unnamed(Vec<(GroupSet, Tick)>);
 
 impl Unnamed {
     /// An extension is for these groups, and in all others the lease stays as it stood.
     pub(super) fn extended(&mut self, groups: GroupSet, stood: Tick) {
         self.clear(groups);
-        for group in GroupSet::ALL.without(groups).iter() {
-            self.0.entry(group).or_insert(stood);
+        let known = self.0.iter().fold(groups, |known, (set, _)| known.or(*set));
+        let others = GroupSet::ALL.without(known);
+        if !others.is_empty() {
+            self.0.push((others, stood));
         }
     }
 
     /// The lease of the session counts in these groups.
     pub(super) fn clear(&mut self, groups: GroupSet) {
-        self.0.retain(|group, _| !groups.contains(*group));
+        self.0.retain_mut(|(set, _)| {
+            *set = set.without(groups);
+            !set.is_empty()
+        });
     }
 
     /// When the lease of the session ends in this group, if that is earlier than elsewhere.
     pub(super) fn end(&self, group: Group) -> Option<Tick> {
-        self.0.get(&group).copied()
+        self.0.iter().find(|(set, _)| set.contains(group)).map(|&(_, end)| end)
     }
 }
 
@@ -143,6 +149,26 @@ impl LockCache {
                 && self.routes.owner(record.group()) == Some(server)
         };
         for record in self.records.which_in(groups, is_lifted) {
+            self.set_cap(&record, None, out);
+        }
+    }
+
+    /// All that was told to this server in the term has arrived. A grant of the term itself may
+    /// have overtaken the answer, and got the cap of its group: it has the whole lease, as if it
+    /// had come after the answer.
+    pub(super) fn lift_caps_of_term(
+        &mut self,
+        server: ServerId,
+        term: Term,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(session) = self.links.open(server).map(|link| link.session) else { return };
+        let is_lifted = |record: &Record, entry: &Entry| {
+            let held = entry.held.filter(|held| held.cap.is_some());
+            held.is_some_and(|held| held.rest == Rest { server, session, epoch: term.epoch })
+                && self.routes.owner(record.group()) == Some(server)
+        };
+        for record in self.records.which_in(term.groups, is_lifted) {
             self.set_cap(&record, None, out);
         }
     }

@@ -45,12 +45,15 @@ impl LockCache {
         Ok(())
     }
 
-    /// Nobody local waits any more.
+    /// Nobody local waits any more. The driver has shut what it would have traded, so that goes
+    /// back, also if there was no server yet to send the acquire to.
     pub(super) fn withdraw(&mut self, record: &Record, out: &mut Vec<Output>) {
-        self.cancel(record, out);
-        if let Some(entry) = self.records.get_mut(record) {
-            entry.want = None;
+        let Some(entry) = self.records.get_mut(record) else { return };
+        let is_trade = entry.want.take().is_some_and(|want| !want.upgrade);
+        if is_trade && entry.asked.is_none() {
+            self.give_back_now(record, out);
         }
+        self.cancel(record, out);
         self.records.tidy(record);
     }
 

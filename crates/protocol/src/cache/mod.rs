@@ -49,6 +49,7 @@ mod check;
 mod entry;
 mod link;
 mod local;
+mod pages;
 mod records;
 mod recovery;
 mod refusal;
@@ -64,9 +65,9 @@ use ask::Over;
 use caps::Caps;
 use entry::{Entry, Held, Want, Wish};
 use link::{Links, Past};
+pub use pages::PageLimits;
+use pages::Recovery;
 use records::Records;
-pub use recovery::PageLimits;
-use recovery::Recovery;
 use remote::Grant;
 use route::Routes;
 
@@ -472,6 +473,12 @@ impl LockCache {
     #[must_use]
     pub fn known_epoch(&self, record: &Record) -> Epoch {
         self.routes.epoch(record.group())
+    }
+
+    /// The server that owns the record's group, by the latest epoch that the node has heard of.
+    #[must_use]
+    pub fn known_owner(&self, record: &Record) -> Option<ServerId> {
+        self.routes.owner(record.group())
     }
 
     /// How many records are held, wanted or asked for.

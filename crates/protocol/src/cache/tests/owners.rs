@@ -366,3 +366,56 @@ mod put_back {
         assert_eq!(said.iter().filter(|line| line.contains("reasserted")).count(), 1, "{said:?}");
     }
 }
+
+/// The driver shuts a read that it wants to trade for a write. If the waiter gives up before there
+/// is a server to ask, the read goes back: the driver does not use it, and would never return it.
+#[test]
+fn a_trade_that_is_withdrawn_before_it_could_be_asked_for_gives_the_read_back() {
+    let mut cache = node(config());
+    run(
+        &mut cache,
+        &[
+            (10, want("x", Read), "1/100 acquire x read #1 in 1"),
+            (20, granted("x", 1, Read), "open x read 1.7 on 1"),
+        ],
+    );
+    // The group is with server 2, whose answer to the open does not come.
+    step(&mut cache, 30, Input::Route { groups: group("x"), server: ServerId(2) });
+    let said = step(&mut cache, 40, want("x", Write));
+    assert!(!said.iter().any(|it| it.contains("acquire")), "{said:?}");
+    let said = step(&mut cache, 50, Input::Withdraw { record: record("x") });
+    assert_eq!(said, ["1/100 release x #1"]);
+    assert!(cache.held(&record("x")).is_none());
+}
+
+/// A grant of a term overtakes the answer that the session has told all. An earlier extension did
+/// not name the group, since another server owned it then, so the grant gets the cap of that; the
+/// answer lifts it, as it would have if it had come first.
+#[test]
+fn a_grant_that_overtakes_the_answer_of_its_term_has_the_whole_lease() {
+    let mut cache = node(config());
+    step(&mut cache, 3000, Input::Tick);
+    step(&mut cache, 3100, alive_in(1, without("x")));
+    step(&mut cache, 3200, want("x", Write));
+    let term = Term { groups: group("x"), ..term(2) };
+    step(&mut cache, 3300, says(ToNode::Serving(term)));
+    let said = step(&mut cache, 3400, says(grant("x", 1, Write, token(2, 1), None)));
+    assert_eq!(said, ["lease end 1 8100", "open x write 2.1 on end 1"]);
+    let said = step(&mut cache, 3500, says(ToNode::Recovered { term, former: SessionId(100) }));
+    assert_eq!(said, ["rests x on 1", "lease 1 11100"]);
+    assert!(cache.is_usable(Tick(11_000_000), &record("x"), Write));
+}
+
+/// The driver hears of a term before the session with its server is open, and that server has
+/// answered the open before the term began.
+#[test]
+fn a_term_that_was_known_before_its_session_is_told_all_when_the_server_says_it() {
+    let mut cache = holder(Bugs::NONE);
+    let term = Term { groups: group("x"), ..term(2) };
+    step(&mut cache, 10, Input::Route { groups: group("x"), server: ServerId(2) });
+    step(&mut cache, 11, Input::Serves { server: ServerId(2), term });
+    step(&mut cache, 20, from(2, 101, ToNode::Opened { terms: Vec::new() }));
+    let said = step(&mut cache, 21, from(2, 101, ToNode::Serving(term)));
+    let told = "2/101 reassert x write #1 in 2 for 100 held 1.7".to_owned();
+    assert!(said.contains(&told), "{said:?}");
+}

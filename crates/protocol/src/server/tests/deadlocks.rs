@@ -37,6 +37,32 @@ fn two_cached_records_taken_in_opposite_order_refuse_the_younger_wait() {
     assert!(s.server.graph_is_empty());
 }
 
+/// A gives up what it waits for. Who is refused depends on what the server hears first, the give-up
+/// or what closes the cycle: it can't know of a give-up that is still on its way.
+#[test]
+fn a_cycle_that_has_dissolved_refuses_nobody_once_the_server_has_heard_of_it() {
+    let crossed = || {
+        let mut s = Scene::new(Handoff::Direct);
+        s.ask(A, "x", Write, 1, false, &[100]);
+        s.ask(B, "y", Write, 1, false, &[200]);
+        s.ask(A, "y", Write, 2, false, &[100]);
+        s.report(B, "y", 1, 1, &[200]);
+        s.ask(B, "x", Write, 2, false, &[200]);
+        s
+    };
+    let is_refused = |said: &[String]| said.iter().any(|line| line.contains("Deadlock"));
+    let give_up = ToServer::Cancel { record: record("y"), seq: Seq(2), keep: None };
+    let mut s = crossed();
+    s.say(A, give_up.clone());
+    assert!(!is_refused(&s.report(A, "x", 1, 1, &[100])), "nobody waits for B");
+    let mut s = crossed();
+    assert!(is_refused(&s.report(A, "x", 1, 1, &[100])));
+    s.say(A, give_up);
+    assert_eq!(s.release(A, "x", 1), [""; 0]);
+    s.release(B, "y", 1);
+    assert!(s.server.graph_is_empty());
+}
+
 #[test]
 fn the_acquire_that_closes_the_circle_is_refused_itself() {
     let mut s = Scene::new(Handoff::Direct);
