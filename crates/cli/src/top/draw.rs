@@ -285,7 +285,7 @@ impl Screen {
             listed += u64::from(rows.len() > before);
         }
         // On a large service not all records are listed.
-        let unlisted = chosen.map_or(0, |it| (it.records as u64).saturating_sub(listed));
+        let unlisted = chosen.map_or(0, |it| it.records.saturating_sub(listed));
         if rows.len() > room || unlisted > 0 {
             let fit = rows.len().min(room.saturating_sub(1));
             let left = (rows.len() - fit) as u64 + unlisted;
