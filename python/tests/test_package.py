@@ -1,5 +1,6 @@
 """What the package promises as a package: types, examples in its documentation, its program."""
 
+import ast
 import doctest
 import importlib.metadata
 import pathlib
@@ -43,7 +44,7 @@ def test_the_examples_of_the_pages_are_python():
         blocks = (folder / page).read_text().split("```python\n")[1:]
         assert blocks, page
         for block in blocks:
-            compile(block.split("```")[0], page, "exec")
+            compile(block.split("```")[0], page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def checked(*command):

@@ -143,6 +143,8 @@ def test_an_interpreter_that_ends_leaves_nothing_locked(server):
 
 WAITER = """
     import sys, signal, threading, lockspan
+    # Programs in the background of a shell ignore this signal, and so do those that they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     locks = lockspan.connect(sys.argv[1])
     record = locks.record("signal", 1)
     other = lockspan.connect(sys.argv[1]).record("signal", 1)
