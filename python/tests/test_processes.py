@@ -165,9 +165,12 @@ def test_ctrl_c_ends_a_wait(url):
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert waiter.stdout.readline() == "waits\n"
-    waiter.send_signal(signal.SIGINT)
-    said, _ = waiter.communicate(timeout=PATIENCE)
+    try:
+        assert waiter.stdout.readline() == "waits\n"
+        waiter.send_signal(signal.SIGINT)
+        said, _ = waiter.communicate(timeout=PATIENCE)
+    finally:
+        waiter.kill()
     assert (said, waiter.returncode) == ("interrupted\n", 0)
 
 
