@@ -580,12 +580,22 @@ fn hear(node: &Node, heard: &mut BytesMut, events: &mut Vec<(SessionId, Event)>)
     Ok(())
 }
 
-/// Sends what is left, for a moment.
+/// Sends what is left, and hears the server out until it closes too, for a moment: a socket that is
+/// closed with bytes to be read forgets what it had yet to send.
 async fn farewell(outbox: &Outbox, stream: &Stream) -> io::Result<()> {
     let late = Instant::now() + LOOK;
     while outbox.write() && Instant::now() < late {
         tokio::select! {
             ready = stream.writable() => ready?,
+            () = sleep_until(late) => {}
+        }
+    }
+    stream.end_writing();
+    let mut unwanted = BytesMut::with_capacity(READ);
+    while Instant::now() < late && read(stream, &mut unwanted)? == Read::Some {
+        unwanted.clear();
+        tokio::select! {
+            ready = stream.readable() => ready?,
             () = sleep_until(late) => {}
         }
     }

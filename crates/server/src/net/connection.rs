@@ -222,7 +222,12 @@ impl Connection {
     async fn converse(&mut self, buf: &mut BytesMut) {
         let (shared, outbox) = (Arc::clone(&self.shared), Arc::clone(&self.outbox));
         let stream = outbox.stream();
+        // Until when what a client said is read that has closed its socket.
+        let mut goodbye = None;
         while self.has_room().await && !self.quits {
+            if outbox.closed().is_some() {
+                goodbye.get_or_insert_with(|| Instant::now() + GOODBYE);
+            }
             tokio::select! {
                 ready = stream.readable() => {
                     if ready.is_err() {
@@ -231,6 +236,7 @@ impl Connection {
                 }
                 () = outbox.woken() => continue,
                 () = late(self.deadline()) => continue,
+                () = late(goodbye) => return,
             }
             if buf.is_empty() && buf.capacity() > 4 * READ {
                 // A long command has made it grow.
@@ -262,7 +268,7 @@ impl Connection {
 
     /// Until the client has read all that its socket did not take. False if the connection is over.
     pub(super) async fn has_room(&mut self) -> bool {
-        while self.outbox.closed().is_none() && !self.is_late() {
+        while matches!(self.outbox.closed(), None | Some(Closed::ByClient)) && !self.is_late() {
             if !self.outbox.is_blocked() {
                 return true;
             }
@@ -418,7 +424,7 @@ impl Connection {
                     tracing::warn!("{} is closed: {why}{more}", self.peer.title());
                 }
             }
-            Some(Closed::Gone) | None => {}
+            Some(Closed::Gone | Closed::ByClient) | None => {}
         }
         self.outbox.close();
         self.forsake().await;

@@ -92,8 +92,11 @@ struct Inner {
 /// Why nothing more is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closed {
-    /// The connection is gone, or is to go.
+    /// The connection is to go.
     Gone,
+    /// The client has closed its socket. What it said before that is still carried out: the
+    /// release of a lock may be among it.
+    ByClient,
     /// The client does not read.
     Slow,
     /// It did not log in, and a newcomer has its place.
@@ -347,7 +350,8 @@ impl Outbox {
     /// them.
     fn settle(&self, inner: &mut Inner) {
         let unsent = inner.unsent();
-        let full = unsent > REPLIES.min(inner.max / 2) || inner.closed.is_some();
+        let is_over = inner.closed.is_some_and(|why| why != Closed::ByClient);
+        let full = unsent > REPLIES.min(inner.max / 2) || is_over;
         if full != self.full.load(Ordering::Relaxed) {
             self.full.store(full, Ordering::Relaxed);
         }
@@ -390,7 +394,7 @@ impl Outbox {
                     self.wake.notify_one();
                 }
                 Err(_) => {
-                    inner.close(Closed::Gone);
+                    inner.close(Closed::ByClient);
                     self.wake.notify_one();
                 }
             }
@@ -496,10 +500,13 @@ impl Inner {
     }
 
     fn close(&mut self, why: Closed) {
-        self.closed.get_or_insert(why);
+        if matches!(self.closed, None | Some(Closed::ByClient)) {
+            self.closed = Some(why);
+        }
         (self.buf, self.rest, self.spare) = Default::default();
         self.held.clear();
         self.unread = 0;
+        self.blocked = false;
     }
 }
 

@@ -161,3 +161,29 @@ async fn whoever_listens_hears_what_another_connection_ends() {
     }
     server.stop().await;
 }
+
+/// The replies are more than the sockets hold, so the server has not read the last command when it
+/// learns that nobody hears the replies.
+#[tokio::test(flavor = "multi_thread")]
+async fn service_f122_what_a_client_said_before_it_closed_is_carried_out() {
+    let server = start(fresh()).await;
+    let mut other = Client::new(&server).await;
+    let waiting = other.open(&["LEASE", "60000"]).await;
+    for last in ["LS.RELEASE", "LS.CLOSE"] {
+        let mut client = Client::new(&server).await;
+        let session = client.open(&["LEASE", "60000"]).await;
+        let granted = client.ask(&["LS.ACQUIRE", &session, "a:1", "W"]).await;
+        let seq = number(&granted, "seq").to_string();
+        let info = b"INFO\r\n".repeat(8_000);
+        client.send_bytes(&info).await;
+        match last {
+            "LS.RELEASE" => client.send(&[last, &session, "a:1", &seq]).await,
+            _ => client.send(&[last, &session]).await,
+        }
+        drop(client);
+        let granted = other.ask(&["LS.ACQUIRE", &waiting, "a:1", "W", "WAIT", "forever"]).await;
+        let seq = number(&granted, "seq").to_string();
+        other.ask(&["LS.RELEASE", &waiting, "a:1", &seq]).await;
+    }
+    server.stop().await;
+}
