@@ -13,11 +13,19 @@ use crate::command::Cmd;
 use crate::workspace::Workspace;
 
 /// What every command names that shares the build. The simulator is left out: it turns on the
-/// protocol's feature `mutants`, whose bugs must be in nothing that the tests run. The features
-/// `serde` and `uuid` are on: they only add implementations of traits, their tests then need no
-/// build of their own, and the step `clippy` compiles the crates without them.
-pub(crate) const SAME: [&str; 5] =
-    ["--workspace", "--exclude", "sim", "--features", "lockspan/serde,lockspan/uuid"];
+/// protocol's feature `mutants`, whose bugs must be in nothing that the tests run.
+///
+/// The optional features are on, so that their tests need no build of their own. `serde` and `uuid`
+/// only add implementations of traits. `signals` adds a backend of revocable locks that is used
+/// only where it is named. The steps `clippy`, `static`, `loom`, `shuttle` and `miri` compile the
+/// crates without them, and the last four run the thread locks that way.
+pub(crate) const SAME: [&str; 5] = [
+    "--workspace",
+    "--exclude",
+    "sim",
+    "--features",
+    "lockspan/serde,lockspan/signals,lockspan/uuid",
+];
 
 /// Builds all libraries, programs and tests, unless they are there already.
 pub(crate) fn build(workspace: &Workspace) -> Result<()> {

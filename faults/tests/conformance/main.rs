@@ -3,7 +3,7 @@
 
 #![forbid(unsafe_code)]
 
-#[path = "../../../redis/tests/redis/server.rs"]
+#[path = "../../../crates/redis/tests/redis/server.rs"]
 #[expect(dead_code, reason = "the tests of Redis alone need more of it")]
 mod redis_server;
 mod service;
