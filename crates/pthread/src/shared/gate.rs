@@ -4,6 +4,7 @@
 //! could not give a ticket back, so it waits until the line is empty and draws then. The picture
 //! and the transitions are in the header of the lock.
 
+use super::ord;
 use crate::clock::Deadline;
 use crate::sync::{Half, Ordering, Woken, Word};
 
@@ -18,17 +19,6 @@ const _: () = assert!((TICKETS * NEXT) & TIMED == 0 && (TICKETS * NEXT) & TICKET
 
 /// The class of sleepers that wait for an empty line.
 const FOR_EMPTY: u32 = 1 << 31;
-
-/// The order of each transition, with its reason.
-mod ord {
-    use crate::sync::Ordering;
-
-    /// G1 and G2: we come after all that the last head did to `main`, so that the door is ours to
-    /// close (I2).
-    pub(super) const SERVED: Ordering = Ordering::Acquire;
-    /// G3: the other side of it.
-    pub(super) const ADVANCE: Ordering = Ordering::Release;
-}
 
 /// The class of sleepers with this ticket, and each 31st after it.
 fn class(ticket: u64) -> u32 {

@@ -99,6 +99,7 @@ mod bits;
 mod gate;
 #[cfg(all(test, lockspan_loom))]
 mod loom;
+mod ord;
 #[cfg(all(test, not(lockspan_loom)))]
 mod tests;
 
@@ -109,30 +110,6 @@ use gate::Gate;
 
 /// Every sleeper on either half of `main`.
 const ALL: u32 = u32::MAX;
-
-/// The order of each transition above, with its reason.
-mod ord {
-    use crate::sync::Ordering;
-
-    /// T1: our reads come after the writes of the last writer.
-    pub(super) const READ: Ordering = Ordering::Acquire;
-    /// T2: no hold is won by it.
-    pub(super) const LINE_UP: Ordering = Ordering::Relaxed;
-    /// T3: like T1, for a reader that was let in by the writer itself.
-    pub(super) const ADMITTED: Ordering = Ordering::Acquire;
-    /// T4: no hold is lost by it.
-    pub(super) const GIVE_UP: Ordering = Ordering::Relaxed;
-    /// T5: our reads are over before the writer that sees `READERS = 0` writes.
-    pub(super) const READ_UNLOCK: Ordering = Ordering::Release;
-    /// T6: we write after the reads and writes of all who were in.
-    pub(super) const WRITE: Ordering = Ordering::Acquire;
-    /// T7: no hold is won by it.
-    pub(super) const CLOSE: Ordering = Ordering::Relaxed;
-    /// T8: our writes are seen by whoever comes next.
-    pub(super) const WRITE_UNLOCK: Ordering = Ordering::Release;
-    /// T9: no hold of ours is lost by it, and T8's release sequence goes through it.
-    pub(super) const OPEN: Ordering = Ordering::Relaxed;
-}
 
 /// How a lock call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
