@@ -187,7 +187,7 @@ pub(super) fn together<P: Policy>(parts: &'static [Part<P>]) {
 }
 
 /// [`together`] for three threads, with one more preemption in `cargo xtask search`, which sets
-/// `LOCKSPAN_MODEL=full`. Minutes for each model, so the suite does without.
+/// `LOCKSPAN_MODEL=full`. That takes four minutes or more, so the suite does without.
 pub(super) fn deeply<P: Policy>(parts: &'static [Part<P>]) {
     let is_full = std::env::var("LOCKSPAN_MODEL").is_ok_and(|value| value == "full");
     run_parts(if is_full { 2 } else { 1 }, parts);
