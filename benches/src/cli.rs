@@ -9,8 +9,8 @@ use crate::args::Args;
 use crate::comparison::{self, View};
 use crate::process::child;
 use crate::{
-    abuse, gathered, preload, progressive, protocol, recorder, redis, revocable, service, smoke,
-    threads,
+    abuse, gathered, preload, progressive, protocol, python, recorder, redis, revocable, service,
+    smoke, threads,
 };
 
 /// Compares Lockspan's locks with other locks.
@@ -54,11 +54,14 @@ enum Command {
     Service(Args),
     /// Locks on Redis compared with SET NX PX, redis-py and rslock on the same Redis
     Redis(Args),
+    /// The Python package compared with threading.Lock, asyncio.Lock, redis-py and
+    /// python-redis-lock
+    Python(Args),
     /// The preload library compared with glibc's pthread_rwlock
     Preload(Args),
     /// Clients that misbehave, on Lockspan and on Redis: what an innocent client notices
     Abuse(Args),
-    /// Run all comparisons with --smoke, each in a process of its own
+    /// Run all comparisons but `python` with --smoke, each in a process of its own
     Smoke {
         /// Write the results to folders in DIR [default: target/bench-smoke]
         #[arg(long, value_name = "DIR")]
@@ -75,7 +78,7 @@ enum Command {
 }
 
 /// The comparisons, in the order in which `smoke` runs them.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     threads::NAME,
     gathered::NAME,
     progressive::NAME,
@@ -83,6 +86,7 @@ pub(crate) const NAMES: [&str; 9] = [
     protocol::NAME,
     service::NAME,
     redis::NAME,
+    python::NAME,
     preload::NAME,
     abuse::NAME,
 ];
@@ -115,6 +119,7 @@ fn run(command: Command) -> Result<(), String> {
         Command::Protocol { args, instructions } => (protocol::comparison(instructions), args),
         Command::Service(args) => (service::comparison(), args),
         Command::Redis(args) => (redis::comparison(), args),
+        Command::Python(args) => (python::comparison(), args),
         Command::Preload(args) => (preload::comparison()?, args),
         Command::Abuse(args) => (abuse::comparison(), args),
         Command::Smoke { out } => return smoke::run(out),
@@ -133,6 +138,7 @@ fn view(comparison: &str) -> View {
         progressive::NAME => progressive::VIEW,
         service::NAME => service::VIEW,
         redis::NAME => redis::VIEW,
+        python::NAME => python::VIEW,
         _ => View::TABLES,
     }
 }

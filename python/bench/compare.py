@@ -1,18 +1,18 @@
-"""The Python package compared with Python's own locks and with the locks of Redis, in one run.
+"""The Python package compared with Python's own locks and with the locks of Redis: the rows.
 
-Run: cargo xtask bench python [--quick] [--record NAME]
+Run: cargo xtask bench python [--smoke] [--record NAME]
 
-It starts a Lockspan server and a Redis of its own, on loopback. `--record` writes the tables to
-benches/results/python/DATE-NAME.
+That calls this program once for each cell, makes the tables and records them; benches/README.md
+says how. A row is a line of JSON on stdout: contestant, round, and metrics with their units last.
+Progress is on stderr. The program starts a Lockspan server and a Redis of its own, on loopback.
 """
 
 import argparse
 import asyncio
-import datetime
+import json
 import multiprocessing
 import os
 import pathlib
-import platform
 import shutil
 import socket
 import statistics
@@ -28,8 +28,10 @@ HERE = pathlib.Path(__file__).resolve()
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", help="the folder with the built library and the program lockspan")
+    parser.add_argument("--cell", choices=CELLS, action="append", help="only this one of them")
+    parser.add_argument("--rounds", type=int, help="rounds of each cell")
+    parser.add_argument("--seconds", type=float, help="how long processes compete in a round")
     parser.add_argument("--quick", action="store_true", help="only see that it runs")
-    parser.add_argument("--record", metavar="NAME", help="keep the tables, under this name")
     return parser.parse_args()
 
 
@@ -77,13 +79,23 @@ def seconds_each(count, run):
     return (time.perf_counter() - begin) / count
 
 
-def rounds(number, count, contenders):
-    """The median of each, in rounds that take turns, so that a busy moment hits all of them."""
-    taken = {name: [] for name in contenders}
-    for _ in range(number):
-        for name, run in contenders.items():
-            taken[name].append(seconds_each(count, run))
-    return {name: statistics.median(times) for name, times in taken.items()}
+def row(contestant, number, **metrics):
+    line = {"contestant": contestant, "round": number, "metrics": list(metrics.items())}
+    print(json.dumps(line), flush=True)
+
+
+def rounds(cell, number, contenders):
+    """Rounds in which all take turns, so that a busy moment hits all of them. The contestant that
+    was first in a round is last in the next."""
+    names = list(contenders)
+    for at in range(number):
+        print(f"python {cell}: round {at + 1} of {number}", file=sys.stderr, flush=True)
+        for name in names[at % len(names) :] + names[: at % len(names)]:
+            row(name, at + 1, **contenders[name]())
+
+
+def block(count, run):
+    return lambda: {"time_ns": 1e9 * seconds_each(count, run)}
 
 
 def with_block(lock):
@@ -192,7 +204,8 @@ def processes(make, where, number, seconds):
 
 
 def judged(turns):
-    """Hand-overs a second, how long one takes, how many waiters were overtaken, and Jain's index."""
+    """Hand-overs a second, how long one and the longest wait take, the share of waiters that were
+    not overtaken, and Jain's index."""
     counts = [len(mine) for mine in turns]
     jain = sum(counts) ** 2 / (len(counts) * sum(count * count for count in counts) or 1)
     ordered = sorted((got, asked, left) for mine in turns for asked, got, left in mine)
@@ -204,101 +217,57 @@ def judged(turns):
         latest = max(latest, asked)
     span = ordered[-1][0] - ordered[0][0] if len(ordered) > 1 else 1
     return {
-        "per second": len(ordered) / span,
-        "p50": statistics.median(gaps) if gaps else 0,
-        "p99": sorted(gaps)[int(len(gaps) * 0.99)] if gaps else 0,
-        "in order": 1 - out_of_order / max(len(ordered), 1),
+        "ops_per_s": len(ordered) / span,
+        "p50_ns": 1e9 * statistics.median(gaps) if gaps else 0,
+        "p99_ns": 1e9 * sorted(gaps)[int(len(gaps) * 0.99)] if gaps else 0,
+        "longest_ns": 1e9 * max((got - asked for got, asked, _ in ordered), default=0),
+        "in_order": 1 - out_of_order / max(len(ordered), 1),
         "jain": jain,
     }
 
 
-def micro(seconds):
-    return f"{seconds * 1e6:.2f} µs"
+def cached(url, redis_port, chosen):
+    import lockspan
+
+    count = 2_000 if chosen.quick else 50_000
+    record = lockspan.connect(url).record("bench", 1)
+    contenders = {
+        "with record.write()": with_record(record),
+        "with threading.Lock()": with_block(threading.Lock()),
+        "async with record.write()": async_record(record),
+        "async with asyncio.Lock()": async_block(asyncio.Lock),
+    }
+    return 15, {name: block(count, run) for name, run in contenders.items()}
 
 
-def table(head, rows):
-    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def compare(server, redis_port, quick):
+def uncached(url, redis_port, chosen):
     import redis
 
     import lockspan
 
-    text = []
-    # By TCP, as redis-py.
-    url = f"lockspan://127.0.0.1:{server.port}"
-    number, count = (2, 2_000) if quick else (15, 50_000)
-    cached = lockspan.connect(url).record("bench", 1)
-    times = rounds(
-        number,
-        count,
-        {
-            "`with record.write()`, cached": with_record(cached),
-            "`with threading.Lock()`": with_block(threading.Lock()),
-            "`async with record.write()`, cached": async_record(cached),
-            "`async with asyncio.Lock()`": async_block(asyncio.Lock),
-        },
-    )
-    _, theirs, _, theirs_async = times.values()
-    peers = [theirs, theirs, theirs_async, theirs_async]
-    rows = [
-        [name, micro(taken), f"{taken / peer:.2f}"]
-        for (name, taken), peer in zip(times.items(), peers)
-    ]
-    text += ["## Cached, in one process", "", "Median of a block that takes and releases the lock."]
-    text += ["", table(["lock", "time", "to Python's own"], rows), ""]
-
-    uncached = lockspan.connect(url, caching=False).record("bench", 2)
+    count = 200 if chosen.quick else 2_000
+    record = lockspan.connect(url, caching=False).record("bench", 2)
     client = redis.Redis(port=redis_port)
-    times = rounds(
-        number,
-        200 if quick else 2_000,
-        {
-            "`with record.write()`, not cached": with_record(uncached),
-            "redis-py's `with r.lock(…)`": lambda count: [
-                with_block(client.lock("bench", timeout=30))(1) for _ in range(count)
-            ],
-        },
-    )
-    _, theirs = times.values()
-    rows = [[name, micro(taken), f"{theirs / taken:.2f}"] for name, taken in times.items()]
-    text += ["## Not cached: each turn asks the server", ""]
-    text += [table(["lock", "time", "times as fast as redis-py"], rows), ""]
-
-    seconds = 0.5 if quick else 5
-    found = {
-        "Lockspan": processes(lockspan_record, url, 8, seconds),
-        "python-redis-lock": processes(notified, redis_port, 8, seconds),
-        "redis-py's `Lock`": processes(polling, redis_port, 8, seconds),
+    contenders = {
+        "with record.write()": with_record(record),
+        "redis-py": lambda count: [
+            with_block(client.lock("bench", timeout=30))(1) for _ in range(count)
+        ],
     }
-    rows = [
-        [
-            name,
-            f"{it['per second']:.0f}",
-            micro(it["p50"]),
-            micro(it["p99"]),
-            f"{100 * it['in order']:.1f} %",
-            f"{it['jain']:.3f}",
-        ]
-        for name, it in found.items()
-    ]
-    head = ["lock", "hand-overs per second", "p50", "p99", "in order", "Jain index"]
-    text += ["## Hand-over among 8 processes", ""]
-    text += ["From one release to the next acquire. In order: not overtaken by a later one.", ""]
-    text += [table(head, rows), ""]
-    return "\n".join(text)
+    return 15, {name: block(count, run) for name, run in contenders.items()}
 
 
-def machine():
-    with open("/proc/cpuinfo") as info:
-        model = next((line.split(":")[1].strip() for line in info if "model name" in line), "?")
-    versions = [f"Python {platform.python_version()}", f"kernel {platform.release()}"]
-    redis = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout
-    versions.append(" ".join(redis.split()[:3]))
-    return "\n".join([f"{os.cpu_count()} processors, {model}", *versions, ""])
+def handed_over(url, redis_port, chosen):
+    seconds = chosen.seconds or (0.5 if chosen.quick else 5)
+    return 3, {
+        "Lockspan": lambda: processes(lockspan_record, url, 8, seconds),
+        "python-redis-lock": lambda: processes(notified, redis_port, 8, seconds),
+        "redis-py": lambda: processes(polling, redis_port, 8, seconds),
+    }
+
+
+# What is measured, by its name in benches/src/python.rs: each has its rounds and its contestants.
+CELLS = {"cached": cached, "uncached": uncached, "hand-over": handed_over}
 
 
 def main():
@@ -308,21 +277,15 @@ def main():
 
     server, redis = Server(["--max-lease=60s"]), Redis()
     try:
-        text = compare(server, redis.port, chosen.quick)
+        # By TCP, as redis-py.
+        url = f"lockspan://127.0.0.1:{server.port}"
+        for cell in chosen.cell or CELLS:
+            number, contenders = CELLS[cell](url, redis.port, chosen)
+            rounds(cell, chosen.rounds or (1 if chosen.quick else number), contenders)
     finally:
         server.close()
         redis.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print(text)
-    if chosen.record:
-        name = f"{datetime.date.today()}-{chosen.record}"
-        place = HERE.parents[2] / "benches/results/python" / name
-        place.mkdir(parents=True, exist_ok=True)
-        command = f"cargo xtask bench python --record {chosen.record}"
-        head = f"# The Python package compared with other locks\n\n`{command}`; see machine.txt.\n\n"
-        (place / "summary.md").write_text(head + text)
-        (place / "machine.txt").write_text(machine())
-        print(f"recorded in {place}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Seconds {
             let shown = format!("a time of {seconds} s is not possible: it must not be negative");
             return Err(PyValueError::new_err(shown));
         }
-        // A time that no clock can show is for ever.
+        // A time that no clock can show is forever.
         Ok(Self(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn close_all(py: Python<'_>, ends: bool) -> PyResult<()> {
     }
 }
 
-/// Sleeps for ever if the interpreter is about to end, in every thread but the one that ends it.
+/// Sleeps forever if the interpreter is about to end, in every thread but the one that ends it.
 pub(crate) fn stay_out() {
     while IS_OVER.load(Ordering::Acquire) && !ENDS.get() {
         thread::park();

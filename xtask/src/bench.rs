@@ -18,6 +18,11 @@ const ALL: &str = "all";
 /// The page that lists the comparisons in a table.
 const PAGE: &str = "benches/README.md";
 
+/// What the comparison `python` imports, with a module of each. The package's own fixtures start
+/// the server, and they are pytest's.
+const PYTHON_PEERS: [(&str, &str); 3] =
+    [("redis", "redis"), ("python-redis-lock", "redis_lock"), ("pytest", "pytest")];
+
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let readme = args.flag("--readme");
     let words = args.all();
@@ -44,9 +49,6 @@ pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
 
 /// Builds what the comparison measures, and runs it.
 fn run(workspace: &Workspace, comparison: &str, options: &[String]) -> Result<()> {
-    if comparison == "python" {
-        return python(workspace, options);
-    }
     // Built apart, so that no package has features that only another one needs.
     match comparison {
         "service" => Cmd::new("cargo build --release -p lockspan-cli").run()?,
@@ -54,30 +56,23 @@ fn run(workspace: &Workspace, comparison: &str, options: &[String]) -> Result<()
             Cmd::new("cargo build --release -p lockspan-faults").run()?;
             Cmd::new("cargo build --release -p lockspan-cli").run()?;
         }
+        "python" => {
+            for (package, module) in PYTHON_PEERS {
+                package::python_tool(workspace, package, module)?;
+            }
+            Cmd::new("cargo build --release -p lockspan-cli").run()?;
+            Cmd::new("cargo build --release -p lockspan-python").run()?;
+        }
         "preload" => Cmd::new("cargo build --release -p lockspan-pthread").run()?,
         _ => {}
     }
     Cmd::new("cargo build --release -p lockspan-benches").run()?;
     let bench = Cmd::program(workspace.target.join("release/lockspan-bench"));
-    bench.arg(comparison).args(options).run()
+    bench.arg(comparison).args(options).env("LOCKSPAN_PYTHON", workspace.python()).run()
 }
 
 fn page() -> Result<String> {
     fs::read_to_string(PAGE).context(PAGE)
-}
-
-/// The Python package beside Python's own locks and those of redis-py: a Python program.
-fn python(workspace: &Workspace, options: &[String]) -> Result<()> {
-    for (package, module) in [("redis", "redis"), ("python-redis-lock", "redis_lock")] {
-        package::python_tool(workspace, package, module)?;
-    }
-    Cmd::new("cargo build --release -p lockspan-cli").run()?;
-    Cmd::new("cargo build --release -p lockspan-python").run()?;
-    Cmd::program(workspace.python())
-        .arg("python/bench/compare.py")
-        .arg(workspace.target.join("release"))
-        .args(options)
-        .run()
 }
 
 /// Prints the table of comparisons.

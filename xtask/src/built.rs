@@ -16,9 +16,16 @@ use crate::workspace::Workspace;
 /// protocol's feature `mutants`, whose bugs must be in nothing that the tests run.
 ///
 /// The optional features are on, so that their tests need no build of their own. `serde` and `uuid`
-/// only add implementations of traits. `signals` adds a backend of revocable locks that is used
-/// only where it is named. The steps `clippy`, `static`, `loom`, `shuttle` and `miri` compile the
-/// crates without them, and the last four run the thread locks that way.
+/// only add implementations of traits.
+///
+/// `signals` adds a backend of revocable locks. With it the same backends are tried in the same
+/// order, and the same one is chosen: `signal` is skipped unless the environment names it
+/// (`signals_are_for_those_who_name_them`). What differs is a record of a thread, which also keeps
+/// the thread's number and a second word, and a branch in a ticket's store that no section does.
+///
+/// The steps `clippy`, `static`, `loom`, `shuttle` and `miri` compile lockspan-thread without these
+/// features. `static` runs the tests `percpu`, `revocable` and `sections` that way, the others the
+/// models and the unit tests. Its other integration tests run only with them.
 pub(crate) const SAME: [&str; 5] = [
     "--workspace",
     "--exclude",

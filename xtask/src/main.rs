@@ -39,8 +39,8 @@ cargo xtask <command>
       --part K/N       try only the K-th of N parts; the closing table shows all parts
       --limit SECONDS  CPU time of one model of a mutant (defaults to 300)
   search [A..B]        long searches in the lock protocol: worlds A..B (default 0..1000000), the
-                       whole small models, many seeds of the fuzzer, the table of bugs; the
-                       closing table says what ran
+                       whole small models, many seeds of the fuzzer, the table of bugs, two models
+                       of the fair lock and a billion stores; the closing table says what ran
   faults               kill, stop and cut off real servers and nodes, and judge what they did
       --minutes M      for so long (default 3)
       --nodes K        so many nodes (default 4)
@@ -61,7 +61,7 @@ cargo xtask <command>
       static           an archive with a binary that needs no library
                        (deb and static with a bill of materials beside them, as CycloneDX JSON)
   semver [CRATE...]    compare public interfaces with an earlier revision; needs cargo-semver-checks
-      --base REV       that revision (default: the newest tag v*, or main while there is none)
+      --base REV       that revision (default: the newest tag v*; needed while there is none)
   help                 this text
 
 FILTER is a part of a name. Every command prints what it runs before it runs it.

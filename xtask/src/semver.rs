@@ -1,7 +1,8 @@
 //! `cargo xtask semver`: what changed in public interfaces, compared with an earlier revision.
 //!
 //! cargo-semver-checks builds the documentation of both as JSON and compares it. It does not know
-//! the published state, but any revision of the repository: a release is a tag.
+//! the published state, but any revision of the repository: a release is a tag. While there is no
+//! tag, a person has to name the revision: any other choice could be the present commit.
 
 use std::process::ExitCode;
 
@@ -13,17 +14,15 @@ use crate::workspace::{Package, Workspace};
 
 const INSTALL: &str = "cargo install --locked cargo-semver-checks";
 
-/// What is compared with if no release has a tag yet.
-const BRANCH: &str = "main";
-
 pub(crate) fn main(workspace: &Workspace, mut args: Args) -> Result<ExitCode> {
     let base = args.value("--base")?;
     let (libraries, others) = published(workspace);
     let chosen = chosen(&libraries, &args.rest()?)?;
     std::env::set_current_dir(&workspace.root)?;
+    let tags = Cmd::new("git tag --list v* --sort=-version:refname").read_quietly()?;
+    let base = base_of(base, &tags)?;
     let has_tool = Cmd::new("cargo semver-checks --version").works();
     ensure!(has_tool, "nothing was compared: cargo-semver-checks is missing; run `{INSTALL}`");
-    let base = base.map_or_else(newest_tag, Ok)?;
     let commit = commit_of(&base)?;
     println!("compared with {base} ({commit})");
 
@@ -68,14 +67,15 @@ fn chosen<'a>(libraries: &[&'a str], named: &[String]) -> Result<Vec<&'a str>> {
     Ok(libraries.iter().copied().filter(wanted).collect())
 }
 
-/// The last release, or the branch that the next one is made from.
-fn newest_tag() -> Result<String> {
-    let tags = Cmd::new("git tag --list v* --sort=-version:refname").read_quietly()?;
-    if let Some(tag) = tags.lines().next() {
-        return Ok(tag.to_owned());
+/// The revision that was asked for, else the last release: the first of `tags`.
+fn base_of(asked: Option<String>, tags: &str) -> Result<String> {
+    if let Some(base) = asked.or_else(|| tags.lines().next().map(str::to_owned)) {
+        return Ok(base);
     }
-    println!("no release has a tag `v…` yet, so the base is the branch {BRANCH}");
-    Ok(BRANCH.to_owned())
+    bail!(
+        "nothing was compared: no release has a tag `v…` yet, so name an earlier revision: \
+         `cargo xtask semver --base REV`"
+    );
 }
 
 fn commit_of(revision: &str) -> Result<String> {
@@ -122,6 +122,15 @@ mod tests {
         assert_eq!(chosen(&libraries, &[]).unwrap(), ["a", "b"]);
         assert_eq!(chosen(&libraries, &["b".to_owned()]).unwrap(), ["b"]);
         assert!(chosen(&libraries, &["c".to_owned()]).unwrap_err().to_string().contains("a, b"));
+    }
+
+    #[test]
+    fn the_base_is_what_was_asked_for_then_the_newest_tag_and_never_a_guess() {
+        let asked = Some("abc".to_owned());
+        assert_eq!(base_of(asked, "v0.2.0\nv0.1.0\n").unwrap(), "abc");
+        assert_eq!(base_of(None, "v0.2.0\nv0.1.0\n").unwrap(), "v0.2.0");
+        let refused = base_of(None, "").unwrap_err().to_string();
+        assert!(refused.contains("semver --base REV"), "{refused}");
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod stats;
 mod writer;
 
 use crate::comparison::{Cell, Comparison, View};
+use crate::interpreter;
 use crate::plot::Plot;
 use crate::plot::scatter::{self, Waits};
 use crate::process;
@@ -33,7 +34,7 @@ pub(crate) fn comparison() -> Comparison {
     Comparison {
         name: NAME,
         title: "Locks on Redis compared with other locks on Redis",
-        note: format!("Redis keeps nothing on disk. redis-py {}.", python::version()),
+        note: format!("Redis keeps nothing on disk. redis-py {}.", interpreter::version("redis")),
         programs: &[("redis-server", "--version")],
         packages: &["redis", "rslock", "tokio"],
         cells,

@@ -26,7 +26,8 @@
  *    may unlock it. What other threads held stays locked; threads that waited
  *    are forgotten. So handlers of pthread_atfork work if they lock for writing
  *    before the fork and unlock in the parent and in the child. With a read
- *    lock they do not: other readers may hold the lock in the child for ever.
+ *    lock they do not: other readers may hold the lock in the child,
+ *    where no thread can release it.
  *
  * Misuse that the lock can detect prints one line to standard error and aborts:
  * a null descriptor, an unlock of a lock that is not locked in that mode, or

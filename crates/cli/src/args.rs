@@ -477,6 +477,9 @@ Examples:
   lockspan passwd < password.txt";
 
 const COMPLETIONS: &str = "\
+Completes commands, options and files. Names of records are not completed: each press of Tab would
+have to connect and log in. `lockspan locks` lists what is locked.
+
 Examples:
   lockspan completions bash > ~/.local/share/bash-completion/completions/lockspan
   lockspan completions zsh > ~/.zfunc/_lockspan

@@ -48,35 +48,42 @@ pub(crate) fn main(args: &LocksArgs) -> Result<ExitCode, Failure> {
 /// Why nothing is shown: nothing is locked, nothing matches, or the user may not see it.
 fn why_empty(connection: &mut Connection, args: &LocksArgs) -> Result<String, Failure> {
     let pattern = args.pattern.as_deref();
+    // Without a login there are no rights: a server with users answers nobody else, and each user
+    // has a password, the one named `default` too.
+    let has_users = login::is_given(&args.service.url);
+    let before = if has_users { records(connection)? } else { 0 };
     let shown = match pattern {
-        Some(_) => all(connection, None)?.0.len(),
+        Some(_) => all(connection, None)?.0.len() as u64,
         None => 0,
     };
-    let has_users = login::is_given(&args.service.url);
-    let locked = if shown == 0 && has_users { records(connection)? } else { 0 };
-    Ok(empty(pattern, shown, locked))
+    let after = if has_users { records(connection)? } else { 0 };
+    // What was locked or released meanwhile is not hidden.
+    Ok(empty(pattern, shown, before.min(after).saturating_sub(shown)))
 }
 
-/// The same in words: `shown` records would be shown without the pattern; the service says that
-/// `locked` are locked, seen or not.
-fn empty(pattern: Option<&str>, shown: usize, locked: u64) -> String {
+/// The same in words: `shown` records would be shown without the pattern, and `hidden` ones are
+/// locked that the user may not inspect.
+fn empty(pattern: Option<&str>, shown: u64, hidden: u64) -> String {
     let are = |count: u64| if count == 1 { "record is" } else { "records are" };
-    match (pattern, shown as u64, locked) {
-        (_, 0, 0) => "nothing is locked".to_owned(),
-        (_, 0, locked) => format!(
-            "{locked} {} locked, but this user may see none of them: the inspect right is missing \
+    let pattern = pattern.unwrap_or_default();
+    let is_plain = !pattern.contains(['*', '?', '[']);
+    let hint = match is_plain && shown > 0 {
+        true => format!(". A pattern must match the whole name: try '{pattern}*'"),
+        false => String::new(),
+    };
+    match (shown, hidden) {
+        (0, 0) => "nothing is locked".to_owned(),
+        (0, hidden) => format!(
+            "{hidden} {} locked, but this user may see none of them: the inspect right is missing \
              in the server's users file",
-            are(locked)
+            are(hidden)
         ),
-        (pattern, shown, _) => {
-            let pattern = pattern.unwrap_or_default();
-            let is_plain = !pattern.contains(['*', '?', '[']);
-            let hint = match is_plain {
-                true => format!(". A pattern must match the whole name: try '{pattern}*'"),
-                false => String::new(),
-            };
-            format!("nothing matches {pattern:?}; {shown} {} locked{hint}", are(shown))
-        }
+        (shown, 0) => format!("nothing matches {pattern:?}; {shown} {} locked{hint}", are(shown)),
+        (shown, hidden) => format!(
+            "{pattern:?} matches nothing that this user may see: {shown} of {} locked records. The \
+             inspect right for the others is missing in the server's users file{hint}",
+            shown + hidden
+        ),
     }
 }
 
@@ -281,6 +288,13 @@ mod tests {
         assert_eq!(empty(Some("x:*"), 0, 0), "nothing is locked");
         assert!(empty(None, 0, 8).starts_with("8 records are locked, but this user may see none"));
         assert_eq!(empty(Some("x:*"), 1, 0), "nothing matches \"x:*\"; 1 record is locked");
+        assert_eq!(
+            empty(Some("x:*"), 2, 3),
+            "\"x:*\" matches nothing that this user may see: 2 of 5 locked records. The inspect \
+             right for the others is missing in the server's users file"
+        );
+        let plain = empty(Some("order"), 8, 1);
+        assert!(plain.ends_with("users file. A pattern must match the whole name: try 'order*'"));
         let plain = empty(Some("order"), 8, 0);
         assert!(
             plain.ends_with(

@@ -72,8 +72,13 @@ fn serve(more: &[&str]) -> (Process, String) {
 }
 
 fn users(dir: &tempfile::TempDir, rights: &str) -> String {
+    one_user(dir, "ann", rights)
+}
+
+/// A users file with one user, whose password is `right`.
+fn one_user(dir: &tempfile::TempDir, name: &str, rights: &str) -> String {
     let mut command = lockspan();
-    command.args(["passwd", "ann"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(["passwd", name]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"right").unwrap();
     let output = child.wait_with_output().unwrap();
@@ -294,4 +299,57 @@ fn a_user_who_may_inspect_nothing_is_told() {
     let text = locks();
     assert!(text.contains("1 record is locked, but this user may see none of them"), "{text}");
     assert!(text.contains("the inspect right is missing"), "{text}");
+}
+
+#[test]
+fn a_user_who_may_inspect_others_than_asked_for_is_told_that_some_are_hidden() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = users(&dir, "write = [\"*\"]\ninspect = [\"a\"]");
+    let (_server, at) = serve(&["--users", &file]);
+    let url = format!("lockspan://ann:right@{at}");
+    let locks =
+        |pattern| said(&lockspan().args(["locks", "--url", &url, pattern]).output().unwrap());
+    let hold = |record| {
+        let mut run = lockspan();
+        run.args(["run", "--url", &url, record, "--", "sh", "-c", "echo held; sleep 1000"]);
+        let mut holder = Process::start(&mut run);
+        holder.line_with("held");
+        holder
+    };
+    let _a = hold("a:1");
+    assert_eq!(locks("b:*"), "lockspan: nothing matches \"b:*\"; 1 record is locked\n");
+    let _b = hold("b:1");
+    let text = locks("b:*");
+    assert!(
+        text.contains("\"b:*\" matches nothing that this user may see: 1 of 2 locked records"),
+        "{text}"
+    );
+    assert!(text.contains("The inspect right for the others is missing"), "{text}");
+}
+
+/// A server with users answers only those who log in, so a client that gave no login is never kept
+/// from seeing a part: `lockspan locks` relies on it. The user `default` needs a password as well.
+#[test]
+fn a_server_with_users_has_nobody_whom_it_shows_a_part_without_a_login() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = one_user(&dir, "default", "write = [\"*\"]");
+    let (_server, at) = serve(&["--users", &file]);
+    let locks = |url: &str| lockspan().args(["locks", "--url", url]).output().unwrap();
+    let nobody = locks(&format!("lockspan://{at}"));
+    assert_eq!(nobody.status.code(), Some(77), "{}", said(&nobody));
+    let url = format!("lockspan://:right@{at}");
+    let mut run = lockspan();
+    run.args(["run", "--url", &url, "a:1", "--", "sh", "-c", "echo held; sleep 1000"]);
+    let mut holder = Process::start(&mut run);
+    holder.line_with("held");
+    let text = said(&locks(&url));
+    assert!(text.contains("1 record is locked, but this user may see none of them"), "{text}");
+    // No password, and no such key: the server does not start with them.
+    for bad in ["[users.default]\nwrite = [\"*\"]\n", "[default]\nwrite = [\"*\"]\n"] {
+        fs::write(&file, bad).unwrap();
+        let mut serve = lockspan();
+        serve.args(["serve", "--data-dir", "none", "--listen", "127.0.0.1:0"]);
+        let output = serve.args(["--fresh", "--users"]).arg(&file).output().unwrap();
+        assert!(!output.status.success(), "{bad}: {}", said(&output));
+    }
 }

@@ -143,7 +143,7 @@ impl Record {
                 (place, upgrade.is_none() && line.waits_for_its_own_hold(place, owner))
             };
             node.waits(core, owner, &self.entry);
-            let cycle = node.circle(core, owner);
+            let cycle = node.cycle(core, owner);
             let cycle = cycle.or_else(|| waits_for_itself.then(|| vec![owner]));
             if cycle.is_some() {
                 // Nothing, if somebody has let it in or refused it: then it has an answer.

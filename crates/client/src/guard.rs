@@ -192,7 +192,7 @@ impl<K: Kind, R: Borrow<Record>> Guard<K, R> {
     /// invalid, `false` if the time is over.
     #[must_use = "it also returns when the time is over"]
     pub fn blocking_lost_timeout(&self, time: Duration) -> bool {
-        // A time that no clock can show is for ever.
+        // A time that no clock can show is forever.
         match Instant::now().checked_add(time) {
             Some(deadline) => block::block_until(self.lost(), deadline).is_some(),
             None => {

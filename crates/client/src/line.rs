@@ -43,7 +43,7 @@ use crate::timeout::HeldBy;
 /// How long newcomers may pass the first in line.
 pub(crate) const PASSING: Duration = Duration::from_micros(400);
 
-/// So many owners are named at once, as the server does. Circles of those beyond are not seen.
+/// So many owners are named at once, as the server does. Cycles of those beyond are not seen.
 pub(crate) const OWNERS: usize = 64;
 
 /// A place in line.

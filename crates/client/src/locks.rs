@@ -203,7 +203,7 @@ impl Locks {
     #[must_use]
     pub fn last_will(&self) -> Option<Vec<u8>> {
         let node = self.handle.node();
-        // In a child the outbox may be locked for ever, and the session is not its own.
+        // In a child the outbox may be locked forever, and the session is not its own.
         if node.is_forked() {
             return None;
         }

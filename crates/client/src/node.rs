@@ -22,15 +22,15 @@
 //!
 //! The child has a copy of the node, and not the threads that look after it. The end of the lease
 //! is in a [word that a fork wipes](lockspan_park::fork): in the child it is 0, so every lease is
-//! over there, and the fast path needs no check of its own. Any mutex of the node may be locked for
-//! ever in the child, and its sockets are shared with the parent. So every call of a user that
+//! over there, and the fast path needs no check of its own. In the child, any mutex of the node
+//! may stay locked, and its sockets are shared with the parent. So every call of a user that
 //! would take a mutex, send something or arm a timer asks [`Node::is_forked`] first; and the node
 //! and its task are [bound](lockspan_park::fork::ProcessBound) to their process: they are leaked in
 //! the child, since dropping a socket would deregister the parent's from the `epoll` that both
 //! have.
 
 pub(crate) mod batch;
-mod circles;
+mod cycles;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -339,7 +339,7 @@ impl Node {
         woken: usize,
         act: impl FnOnce(&Self, &mut Core, &mut Vec<Waker>) -> R,
     ) -> (R, bool) {
-        debug_assert!(!self.is_forked(), "the core may be locked for ever");
+        debug_assert!(!self.is_forked(), "the core may be locked forever");
         let mut wakes = Vec::with_capacity(woken);
         let mut core = lock(&self.core);
         core.now = clock::now();
@@ -664,7 +664,7 @@ impl Node {
 
     fn refused(&self, core: &mut Core, record: &Name, why: AcquireRefusal, wakes: &mut Vec<Waker>) {
         let entry = self.entry(core, record);
-        let circle = match &why {
+        let cycle = match &why {
             AcquireRefusal::Deadlock { cycle } => Some(cycle.clone()),
             _ => None,
         };
@@ -675,7 +675,7 @@ impl Node {
             _ => None,
         };
         let error = LockError::from_refusal(why);
-        let is_meant = |waiter: &Waiter| match &circle {
+        let is_meant = |waiter: &Waiter| match &cycle {
             _ if denied.is_some() => denied.is_some_and(|mode| waiter.mode >= mode),
             Some(cycle) => waiter.owner.is_some_and(|owner| cycle.contains(&owner)),
             None => waiter.upgrade.is_some() || !upgrade,

@@ -364,7 +364,7 @@ impl Record {
     #[cold]
     fn block_in_line<K: Kind>(&self, time: Option<Duration>) -> Answer {
         let mut acquire = Acquire::<K, _>::new(self);
-        // A time that no clock can show is for ever.
+        // A time that no clock can show is forever.
         let deadline = time.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
         let acquired = match deadline {
             None => block::block_on(acquire),

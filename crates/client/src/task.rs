@@ -380,7 +380,7 @@ pub(crate) fn begin(node: &Node, stream: &Arc<Stream>) {
 }
 
 /// A node that is looked after. When its task ends, be it because the runtime does, so does the
-/// node: threads that go on without the runtime would wait for ever for what nobody hears. It is
+/// node: threads that go on without the runtime would wait forever for what nobody hears. It is
 /// made before the task: one that never had a turn ends too.
 pub(crate) struct Attended(pub(crate) Arc<Node>);
 

@@ -139,9 +139,9 @@ fn who_is_woken_by_a_loss_may_use_the_node() {
 }
 
 #[test]
-fn an_owner_that_is_let_in_while_a_circle_is_found_has_the_record() {
+fn an_owner_that_is_let_in_while_a_cycle_is_found_has_the_record() {
     let runtime = Runtime::new().unwrap();
-    let (locks, free) = connect(&runtime, "circle");
+    let (locks, free) = connect(&runtime, "cycle");
     let record = |owner, id| locks.as_owner(Owner(owner)).record("invoice", id).unwrap();
     let (ours, theirs) = (record(1, "7"), record(2, "42"));
     let held = runtime.block_on(ours.clone().write_owned()).unwrap();

@@ -192,7 +192,7 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
 
     /// Blocks the thread for at most this long, or until it is decided.
     fn block(mut self, time: Option<Duration>) -> Upgraded<R> {
-        // A time that no clock can show is for ever.
+        // A time that no clock can show is forever.
         let deadline = time.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
         let Some((time, deadline)) = deadline else {
             return block::block_on(self);

@@ -1,4 +1,4 @@
-//! A server that does what none may: a program hears of it, and does not wait for ever.
+//! A server that does what none may: a program hears of it, and does not wait forever.
 
 #![forbid(unsafe_code)]
 
@@ -71,7 +71,7 @@ async fn a_read_where_a_write_was_asked_for_is_an_error_and_nothing_is_held() {
     let (url, mut ends) = start().await;
     let locks = Options::new().connect(&url).await.unwrap();
     let record = locks.record("invoice", "42").unwrap();
-    let asked = tokio::time::timeout(SOON, record.write()).await.expect("it waits for ever");
+    let asked = tokio::time::timeout(SOON, record.write()).await.expect("it waits forever");
     let why = asked.map(drop).unwrap_err();
     let wrong = AcquireRefusal::WrongMode { asked: Mode::Write, granted: Mode::Read };
     assert_eq!(why, LockError::Refused(Box::new(wrong)));

@@ -106,7 +106,7 @@ fn threads_do_not_wait_for_a_runtime_that_has_ended() {
     let held = stays.block_on(record(&other).write_owned()).unwrap();
     let told = asks(&one);
     drop(ends);
-    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    let told = told.recv_timeout(SOON).expect("it waits forever");
     assert_eq!(told, Err(LockError::Closed));
     assert!(held.is_valid());
 }
@@ -129,7 +129,7 @@ fn threads_do_not_wait_for_a_runtime_that_ended_before_its_task_began() {
     let held = record.blocking_write().unwrap();
     let told = asks(&one);
     drop(ends);
-    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    let told = told.recv_timeout(SOON).expect("it waits forever");
     assert_eq!(told, Err(LockError::Closed));
     assert!(held.is_valid());
 }
@@ -142,7 +142,7 @@ fn what_a_runtime_that_has_ended_held_passes_to_others() {
     let held = ends.block_on(record(&other).write_owned()).unwrap();
     let told = asks(&one);
     drop(ends);
-    let told = told.recv_timeout(SOON).expect("it waits for ever");
+    let told = told.recv_timeout(SOON).expect("it waits forever");
     assert_eq!(told, Ok(()));
     assert!(!held.is_valid());
 }
@@ -344,11 +344,11 @@ fn reads_again(writer: Option<Owner>, url: &str, id: &str, same_node: bool) -> L
     why
 }
 
-/// In a thread of its own, which may not take for ever.
+/// In a thread of its own, which may not take forever.
 fn elsewhere<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, done) = mpsc::channel();
     thread::spawn(move || send.send(act()));
-    done.recv_timeout(SOON).expect("it waits for ever")
+    done.recv_timeout(SOON).expect("it waits forever")
 }
 
 #[test]

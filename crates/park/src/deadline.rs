@@ -137,7 +137,7 @@ mod portable {
                 }
             };
         }
-        // SAFETY: the first one stays for ever.
+        // SAFETY: the first one stays forever.
         unsafe { &*start }.elapsed().as_nanos() as u64
     }
 

@@ -30,7 +30,7 @@
 //! - **I1** Nothing here waits for another thread, which may not be in this process; only a fork
 //!   waits, before it is made. All lists grow by compare-and-swap, and two threads that make the
 //!   same thing at once both go on with the first.
-//! - **I2** A page is never given back, so a pointer into one is good for ever, in children too.
+//! - **I2** A page is never given back, so a pointer into one is good forever, in children too.
 //! - **I3** The generation of a child is higher than those of all its ancestors that had asked for
 //!   theirs before the fork. Two children of one process may have the same: they share no memory.
 

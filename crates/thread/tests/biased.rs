@@ -135,7 +135,7 @@ fn nested_locks_timeouts_and_panics_lose_no_update() {
                 let start = next(&mut random) as usize % LOCKS;
                 match next(&mut random) % 8 {
                     0 => {
-                        // Upwards, so that nobody waits in a circle; let go in another order.
+                        // Upwards, so that there is no deadlock; let go in another order.
                         let mut held: Vec<_> = locks[start..].iter().map(Mutex::lock).collect();
                         held.iter_mut().for_each(|held| held.add(0));
                         done += held.len() as u64;

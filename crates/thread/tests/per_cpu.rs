@@ -184,7 +184,7 @@ fn a_thread_that_is_moved_away_leaves_the_part_to_the_next_thread_on_its_process
 }
 
 /// The inner iteration visits the part that the outer call owns. If it left that to nobody, the
-/// outer call would begin anew for ever.
+/// outer call would begin anew forever.
 #[test]
 fn iteration_inside_iteration_and_inside_with_ends() {
     let words: PerCpu<Word> = PerCpu::default();

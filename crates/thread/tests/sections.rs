@@ -155,8 +155,8 @@ fn shape(code: &[&str]) -> String {
 
 /// A conditional store, to whatever address: three comparisons and the store.
 const STORE: &str = "cmp jb cmp jne cmp jne mov";
-/// The exchange of a lock's word on one processor, the only section that has an interlocked
-/// instruction.
+/// The exchange of a lock's word on one processor, the only section that has an atomic
+/// read-modify-write.
 const EXCHANGE: &str = "cmp jne mov lock";
 
 #[test]
@@ -218,7 +218,7 @@ fn a_wrong_section_would_be_found() {
 /// The sections that a signal interrupts: the same for them.
 #[cfg(feature = "signals")]
 #[test]
-fn each_section_for_signals_ends_with_its_store_and_has_no_interlocked_instruction() {
+fn each_section_for_signals_ends_with_its_store_and_has_no_lock_prefix() {
     use_everything();
     let (base, (at, length)) = (base(), section_of_file("lockspan_sections"));
     let memory = File::open("/proc/self/mem").unwrap();

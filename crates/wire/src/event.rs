@@ -452,7 +452,7 @@ fn read_acquire_refusal(from: &mut Reader<'_>) -> Result<AcquireRefusal, Bad> {
             })?;
             AcquireRefusal::NotServed(NotServed { group })
         }
-        b"deadlock" => AcquireRefusal::Deadlock { cycle: from.owners("circle")? },
+        b"deadlock" => AcquireRefusal::Deadlock { cycle: from.owners("cycle")? },
         b"denied" => AcquireRefusal::Denied { mode: from.mode("mode")? },
         b"stale-seq" => read_bare(from, AcquireRefusal::StaleSeq)?,
         b"upgrade-conflict" => read_bare(from, AcquireRefusal::UpgradeConflict)?,

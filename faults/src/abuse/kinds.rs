@@ -166,7 +166,7 @@ impl Attack {
         }
     }
 
-    /// Misbehaves for ever. An error says that the attack itself could not be made; that the server
+    /// Misbehaves forever. An error says that the attack itself could not be made; that the server
     /// refuses or closes something is none.
     pub(super) async fn run(self) -> Result<()> {
         match self.kind {

@@ -68,7 +68,7 @@ pub(crate) async fn a_task_that_never_waits_does_not_keep_a_cached_record(servic
     while !wish.is_finished() {
         drop(one.write().await.unwrap());
         turns += 1;
-        assert!(turns < 1_000_000, "the other node waits for ever");
+        assert!(turns < 1_000_000, "the other node waits forever");
     }
     wish.await.unwrap().unwrap();
 }

@@ -51,7 +51,7 @@ use nodes::Node;
 use servers::Server;
 use strangers::Stranger;
 
-/// More steps than any world needs: it goes round in circles.
+/// More steps than any world needs: it makes no progress.
 const STEPS_MAX: u64 = 3_000_000;
 
 /// What happens. Messages find whoever is up; everything else is for one life of a machine, and is

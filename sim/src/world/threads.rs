@@ -194,7 +194,7 @@ impl World {
         let (patience, longest) = (self.plan.patience, self.plan.patience_max);
         let life = self.nodes[usize::from(node)].life;
         let running = self.stage == Stage::Running;
-        // Circles over several servers are found by nobody: such transactions need patience.
+        // Cycles over several servers are found by nobody: such transactions need patience.
         let blind = self.plan.workload == Workload::Transactions && self.cluster.is_some();
         let thread = self.thread(node, number);
         thread.state = State::Waiting { record, since, upgrade };
@@ -222,7 +222,7 @@ impl World {
             return;
         }
         line.waiters.push_back(waiter);
-        if self.is_in_circle(node, owner) {
+        if self.is_in_cycle(node, owner) {
             self.coverage.hit(Hit::LocalDeadlock);
             let line = &mut self.nodes[usize::from(node)].lines[usize::from(record)];
             line.give_up(number);
@@ -232,8 +232,8 @@ impl World {
         self.settle(node, record);
     }
 
-    /// Whether an owner waits for itself on one node. Servers leave such circles to the node.
-    fn is_in_circle(&self, node: u8, owner: Option<Owner>) -> bool {
+    /// Whether an owner waits for itself on one node. Servers leave such cycles to the node.
+    fn is_in_cycle(&self, node: u8, owner: Option<Owner>) -> bool {
         let Some(owner) = owner else { return false };
         let (_, waits) = self.nodes[usize::from(node)].reachable(&[owner]);
         waits.iter().any(|wait| wait.holder == owner)

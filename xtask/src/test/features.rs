@@ -44,7 +44,35 @@ pub(super) fn check() -> Result<String> {
     Cmd::new("cargo test --quiet -p lockspan --test missing_features --no-default-features")
         .args(["--features", "client"])
         .run()?;
+    without_uuid()?;
     Ok(format!("{} sets of features of lockspan, as {PAGE} says", CHOICES.len()))
+}
+
+/// Runs the doctests of a crate without the feature `uuid`: the shared build has it. They use the
+/// build of the test above, so they take two seconds.
+fn without_uuid() -> Result<()> {
+    let said = Cmd::new("cargo test -p lockspan --doc --no-default-features --features client")
+        .args(["--", UUID_TESTS])
+        .read()?;
+    print!("{said}");
+    all_ran(&said)
+}
+
+/// The item of `crates/lockspan/src/lib.rs` that is there only without `uuid`.
+const UUID_TESTS: &str = "UuidWithoutItsFeature";
+
+/// Fails unless both examples ran. A filter that matches nothing passes, too.
+fn all_ran(said: &str) -> Result<()> {
+    let ran = |end: &str| {
+        said.lines()
+            .any(|line| line.contains(UUID_TESTS) && line.ends_with(&format!("{end} ... ok")))
+    };
+    ensure!(
+        ran(" - compile fail"),
+        "the example of {UUID_TESTS} that must not compile did not run"
+    );
+    ensure!(ran(")"), "the example of {UUID_TESTS} that must compile did not run");
+    Ok(())
 }
 
 /// Fails if the page's row says another number of crates, or is wrong about the C compiler. A
@@ -96,6 +124,17 @@ mod tests {
         let tree = "a v0.1.0 (/somewhere)\nb v1.0.0\n\nb v2.0.0\nb v1.0.0 (*)\n";
         assert_eq!(names(tree), ["a", "b", "b"]);
     }
+
+    #[test]
+    fn both_examples_without_uuid_have_to_run() {
+        let good = "test lib.rs - UuidWithoutItsFeature (line 113) ... ok\n";
+        let wrong = "test lib.rs - UuidWithoutItsFeature (line 106) - compile fail ... ok\n";
+        assert!(all_ran(&format!("running 1 test\n{good}\n{wrong}")).is_ok());
+        for too_few in [good, wrong, "running 0 tests\n"] {
+            assert!(all_ran(too_few).is_err(), "{too_few}");
+        }
+    }
+
     #[test]
     fn the_page_has_to_be_right_about_crates_and_the_c_compiler() {
         let page = "| `a` | 5 | no |\n| `b` | 9 | yes, for ring |\n";

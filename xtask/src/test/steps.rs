@@ -253,9 +253,13 @@ fn python(workspace: &Workspace) -> Result<Done> {
     Cmd::program(&python)
         .args(["-m", "pytest", "-c", "python/pyproject.toml", "-n", "auto", "python/tests"])
         .run()?;
-    let compare = Cmd::program(&python).args(["python/bench/compare.py"]);
-    compare.arg(workspace.target.join("debug")).arg("--quick").run()?;
-    passed("wheel, threads and tasks, forks, redis-py's lock tests, examples, types")
+    // The other comparisons are in the step `bench`; this one needs the packages from above.
+    Cmd::program(built::file(workspace, "lockspan-bench"))
+        .args(["python", "--smoke", "--out"])
+        .arg(workspace.target.join("bench-smoke/python"))
+        .env("LOCKSPAN_PYTHON", &python)
+        .run()?;
+    passed("wheel, threads and tasks, forks, redis-py's lock tests, examples, types, comparison")
 }
 
 /// What the tests of the Python package use, with a module of each. The tests count the lock tests

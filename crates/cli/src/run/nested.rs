@@ -2,7 +2,7 @@
 //!
 //! `LOCKSPAN_HELD` has a line for each run that the command is under, `MARK MODE SERVICE RECORD`,
 //! with what is not plain in the last two written as `%20`. A run that asks for what one of them
-//! holds would wait for itself, for ever. It counts only while that run is an ancestor of ours: a
+//! holds would wait for itself, forever. It counts only while that run is an ancestor of ours: a
 //! process that was left behind by a run that has ended has the variable still, and may wait.
 
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ impl Marks {
         command.env(MARK, &self.mark).env(HELD, &self.held);
     }
 
-    /// What may keep us waiting for ever.
+    /// What may keep us waiting forever.
     pub(crate) fn remark(&self) -> &'static str {
         if self.reads_again {
             ": an outer lockspan run holds it for reading, and a writer that waits for that run to \
@@ -107,7 +107,7 @@ impl<'a> Outer<'a> {
 /// Whether the run with this mark is our parent, or its parent, and so on.
 fn is_ancestor((process, marked): (i32, u128)) -> bool {
     let mut at = rustix::process::getpid().as_raw_pid();
-    // There is no end of a circle, and there should be none.
+    // A cycle has no end; there should be none.
     for _ in 0..10_000 {
         let Some((parent, began)) = parent_and_start(at) else { return false };
         if at == process {

@@ -265,7 +265,7 @@ impl AcquireAll {
     }
 
     pub(super) fn block(mut self, time: Option<Duration>) -> Result<AllGuard, LockError> {
-        // A time that no clock can show is for ever.
+        // A time that no clock can show is forever.
         let deadline = time.and_then(|time| Some((time, Instant::now().checked_add(time)?)));
         let Some((time, deadline)) = deadline else { return block::block_on(self) };
         if let Some(acquired) = block::block_until(&mut self, deadline - lead(time)) {

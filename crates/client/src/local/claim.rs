@@ -73,7 +73,7 @@ impl Claim {
         (0..NAMES).find_map(holder)
     }
 
-    /// Lets those go who have looked whether somebody is here, for ever. To be called in a thread
+    /// Lets those go who have looked whether somebody is here, forever. To be called in a thread
     /// or a task of its own.
     pub fn keep(&self) -> io::Result<()> {
         let Some(name) = &self.name else { return Ok(()) };

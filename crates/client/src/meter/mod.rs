@@ -3,9 +3,9 @@
 //! # Who counts, and where
 //!
 //! - A cached acquire: in its processor's part of a [`Counter`](lockspan_thread::percpu::Counter),
-//!   by an addition that is not interlocked.
+//!   by an addition that is no atomic read-modify-write.
 //! - What goes to the server or comes from it, by datatype: in a word of the [`Tally`], by an
-//!   interlocked addition beside a message.
+//!   atomic addition beside a message.
 //! - Messages, bytes, connections: in the node's own [`Counts`](crate::stats::Counts).
 //! - How long was waited or held: the recorder hears it as soon as it is over, from who was about
 //!   to go on, with nothing held.

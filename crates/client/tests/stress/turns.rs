@@ -54,8 +54,8 @@ impl Worker {
             if let Some(held) = self.get(&locks, first).await {
                 let held = self.watch.enter(first, held);
                 self.stay().await;
-                // Two at once: in order, or with a name that a circle can be told to. (A circle
-                // with somebody without a name is not seen, so not for ever.)
+                // Two at once: in order, or with a name that a cycle can be told to. (A cycle
+                // with somebody without a name is not seen, so not without a limit.)
                 let second = self.rng.below(self.records as u64) as usize;
                 if self.rng.once_in(3) && (second > first || is_owner && second != first) {
                     let patience = if second > first { FOR_EVER } else { A_WHILE };

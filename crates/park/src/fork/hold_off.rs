@@ -2,7 +2,7 @@
 //!
 //! Libraries make things once in a process behind a `Once`: Tokio's table of signals, for one. If
 //! another thread forks in the midst of that, the child waits at its copy of the `Once` for a
-//! thread that it does not have, for ever. [`without_forks`] makes such a fork wait instead: a
+//! thread that it does not have, forever. [`without_forks`] makes such a fork wait instead: a
 //! handler of `pthread_atfork` runs in the forking thread, before the process is copied.
 //!
 //! ```text

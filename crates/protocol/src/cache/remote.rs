@@ -92,8 +92,8 @@ impl LockCache {
         want.is_some_and(|want| !mode.covers(want.mode))
     }
 
-    /// The server is broken or hostile. Those who wait can't use what it grants, and would wait for
-    /// ever: they hear so, and it goes back. A read that was to be upgraded is kept.
+    /// The server is broken or hostile. Those who wait can't use what it grants, and would never
+    /// get the record: they hear so, and it goes back. A read that was to be upgraded is kept.
     fn give_back_too_little(&mut self, record: &Record, granted: Mode, out: &mut Vec<Output>) {
         self.cancel(record, out);
         let want = self.records.get_mut(record).and_then(|entry| entry.want.take());

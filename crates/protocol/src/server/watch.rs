@@ -229,7 +229,7 @@ pub enum What {
     Left,
     /// A grant has ended with its session.
     Ended(Duration),
-    /// A wait was refused because it closed a circle.
+    /// A wait was refused because it closed a cycle.
     Deadlock,
 }
 

@@ -195,7 +195,7 @@ impl Setup {
                 return Err("somebody waits, although nothing was lost".to_owned());
             }
             if round == 300 {
-                return Err("somebody waits for ever".to_owned());
+                return Err("somebody waits forever".to_owned());
             }
             world.pass(self);
         }

@@ -86,7 +86,7 @@
 //! 262 143 readers in and waiting; one more gets `Full`. 2³¹ − 1 writers in line, more than Linux
 //! has threads. A reader that is stopped for exactly a multiple of 2²⁶ phases of writers that gave
 //! up would not notice that it was let in. A process that dies with a hold, or in line, leaves the
-//! lock as it was for ever; POSIX has no robust read-write locks either.
+//! lock as it was forever; POSIX has no robust read-write locks either.
 //!
 //! # Source
 //!

@@ -54,7 +54,7 @@ fn readers_who_wait_count_against_the_limit() {
 fn a_reader_behind_a_waiting_writer_waits_unless_it_reads_already() {
     let lock = SharedRwLock::new();
     assert_eq!(lock.read(None), Outcome::Held);
-    // All holds are given up before anything is asserted: the writer must not wait for ever.
+    // All holds are given up before anything is asserted: the writer must not wait forever.
     let (behind, again) = std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!(lock.write(None), Outcome::Held);

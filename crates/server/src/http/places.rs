@@ -172,7 +172,7 @@ mod tests {
         next(0);
         assert!(newcomers.iter().all(|place| has(place)));
         places.enter();
-        assert!(!has(&newcomers[0]), "even operators can't take all places for ever");
+        assert!(!has(&newcomers[0]), "even operators can't take all places forever");
         drop((all, newcomers));
         assert!(crate::lock(&places.0).by.is_empty(), "nothing is kept of them");
     }

@@ -43,7 +43,7 @@ impl Samples {
     }
 }
 
-/// Takes one every second, for ever.
+/// Takes one every second, forever.
 pub(super) async fn keep(site: Arc<Site>) {
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -28,7 +28,7 @@ impl Vigil {
         }
     }
 
-    /// Keeps it, for ever.
+    /// Keeps it, forever.
     pub(crate) async fn keep(&self) {
         loop {
             self.begins.notified().await;

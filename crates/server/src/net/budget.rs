@@ -69,7 +69,7 @@ impl Budget {
     }
 }
 
-/// Closes connections whenever the budget is exceeded, for ever.
+/// Closes connections whenever the budget is exceeded, forever.
 pub(crate) async fn keep(shared: Arc<Shared>) {
     let budget = &shared.budget;
     loop {

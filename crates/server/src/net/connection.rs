@@ -186,7 +186,7 @@ async fn read_away(outbox: &Outbox, buf: &mut BytesMut) {
     }
 }
 
-/// Until all is sent, and every reply is known; but not for ever.
+/// Until all is sent, and every reply is known; but not forever.
 async fn sent(outbox: &Outbox) {
     let deadline = Instant::now() + GOODBYE;
     while !outbox.is_sent() && Instant::now() < deadline {

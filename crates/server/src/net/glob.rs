@@ -270,7 +270,7 @@ mod tests {
         vec(proptest::sample::select(of), 0..most)
     }
 
-    /// The same by going back to the last star: takes long, but not for ever.
+    /// The same by going back to the last star: takes long, but not forever.
     fn retried(tokens: &[Token], name: &[u8]) -> bool {
         let (mut at, mut seen, mut star) = (0, 0, None);
         while let Some(&byte) = name.get(seen) {

@@ -89,7 +89,7 @@ pub(crate) async fn bind(
 }
 
 impl Listener {
-    /// Lets clients in, for ever. Who is in a handshake goes when this is dropped.
+    /// Lets clients in, forever. Who is in a handshake goes when this is dropped.
     pub(crate) async fn run(self, shared: Arc<Shared>) {
         let mut greeted = JoinSet::new();
         let failures = Seldom::default();

@@ -161,7 +161,7 @@ fn look(path: &Path, failed: impl Fn(io::Error) -> StartError) -> Result<Found, 
     }
 }
 
-/// Connects without waiting: a process that listens and never accepts could make us wait for ever.
+/// Connects without waiting: a process that listens and never accepts could make us wait forever.
 fn try_connect(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

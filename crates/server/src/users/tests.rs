@@ -140,7 +140,7 @@ async fn service_f96_who_has_shown_the_password_needs_no_hash() {
             check_at(&users, place, "ann", "apple").await.expect("it is ann again");
         }
     }
-    // A first login does not wait for those hashes for ever.
+    // A first login does not wait for those hashes forever.
     check(&users, "bob", "banana").await.expect("it is bob");
     // Another password is not hers.
     assert_eq!(check(&users, "ann", "banana").await.expect_err("wrong"), Refused::TryAgain);

@@ -47,7 +47,7 @@ async fn bother(server: Arc<Server>, seed: u64) -> Vec<u8> {
     });
     let write = sending.await.expect("it ends");
     let mut heard = Vec::new();
-    // Events go on for ever, and a body that does not come is waited for: so a little is enough.
+    // Events go on forever, and a body that does not come is waited for: so a little is enough.
     let some = tokio::time::timeout(Duration::from_millis(30), read.read_to_end(&mut heard)).await;
     drop((some, write));
     heard

@@ -208,7 +208,7 @@ static CHOICE: AtomicPtr<Choice> = AtomicPtr::new(ptr::null_mut());
 
 #[inline]
 fn chosen(choice: *mut Choice) -> Option<&'static Choice> {
-    // SAFETY: null, or a choice that stays for ever: `first_choice` leaks it.
+    // SAFETY: null, or a choice that stays forever: `first_choice` leaks it.
     unsafe { choice.as_ref() }
 }
 

@@ -15,7 +15,7 @@ const PREEMPTIONS: usize = 3;
 
 const FOREVER: Wait = Wait::Until(None);
 
-/// Sleeps, as threads that wait in a loop would do so for ever in a model.
+/// Sleeps, as threads that wait in a loop would do so forever in a model.
 struct Simple {
     is_locked: Mutex<bool>,
     unlocked: Condvar,

@@ -51,7 +51,7 @@
 //! # Limits
 //!
 //! - A thread holds at most eight locks by their bias at once; further ones it takes as fair locks.
-//!   A leaked guard counts for ever.
+//!   A leaked guard counts forever.
 //! - Signal handlers must not use any of this.
 //! - The first use of such a mutex in the process determines the [`backend`], which takes some
 //!   milliseconds.

@@ -1,7 +1,7 @@
 //! A lock that tells a thread that is about to wait for itself.
 //!
 //! Each thread keeps a list of the checked locks that it holds. Taking one of them again panics
-//! with the place where it was taken first, instead of waiting for ever. For that the guards must
+//! with the place where it was taken first, instead of a deadlock. For that the guards must
 //! stay on their thread: they are not `Send`. A guard that is leaked (`mem::forget`) is a hold that
 //! never ends, also if another lock takes the place of the leaked one in memory.
 //!
@@ -75,8 +75,8 @@ impl<P: Policy> RawCheckedRwLock<P> {
         HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
     }
 
-    /// Panics if this thread holds the lock: even a second read waits for ever if a writer gets in
-    /// line between the two.
+    /// Panics if this thread holds the lock: even a second read is a deadlock if a writer gets
+    /// in line between the two.
     #[track_caller]
     fn check(&self, wanted: Mode) {
         if let Some(hold) = self.clash(None) {

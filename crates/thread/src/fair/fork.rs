@@ -25,7 +25,7 @@
 //!   wait for S to go, has called [`renew`](RawRwLock::renew) before. So within one process the
 //!   stamp changes at most twice, to B = 1 and to B = 0, and then nothing of before is left.
 //! - **F2** Holds are not the waiters' state. The word's W, U and READERS stay as they were: what
-//!   the thread that forked holds, it still holds; what others held stays held for ever. A
+//!   the thread that forked holds, it still holds; what others held stays held forever. A
 //!   scheduler that was interrupted between T11 and T12 leaves a hold of that kind.
 //! - **F3** If the thread that forked holds the lock for writing, nobody else holds it (I1), and
 //!   none can have been let in (T11 needs room). So after its release the lock is free, and as

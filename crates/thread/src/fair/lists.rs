@@ -74,7 +74,7 @@ impl List {
     /// # Safety
     /// The caller is the scheduler; `node` is alive and in no list.
     unsafe fn push_front(&mut self, node: *mut Node) {
-        // SAFETY: the same contract. In a circle the last is the one before the first.
+        // SAFETY: the same contract. In a circular list the last is the one before the first.
         unsafe { self.push_back(node) };
         self.front = node;
     }

@@ -69,13 +69,13 @@
 //! The child of a fork has only the thread that forked. In the child:
 //!
 //! - What the forking thread held, it still holds and may release.
-//! - What another thread held stays held for ever, as with any lock.
+//! - What another thread held stays held until the child ends, as with any lock.
 //! - Threads that waited for the lock are forgotten. Nothing on their stacks is touched.
 //! - A future that waited is queued again when the child polls it.
 //!
 //! So the usual handlers of `pthread_atfork` work: lock for writing before the fork, unlock in the
 //! parent and in the child, and the lock is free in the child. Handlers that lock for *reading* do
-//! not: other readers may hold the lock in the child for ever.
+//! not: other readers may hold the lock in the child, and no thread there can release it.
 //!
 //! A thread must not fork in a signal handler that interrupted a call of this lock, unless the
 //! child then calls `exec` or `_exit`. Forks are noticed on Linux; on other systems a child must

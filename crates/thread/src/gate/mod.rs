@@ -92,7 +92,7 @@ pub enum Use {
 /// gate.leave(pass); // it is gone
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "a pass that is not given back stays in for ever"]
+#[must_use = "a pass that is not given back stays in forever"]
 pub struct Pass {
     how: Use,
     generation: u32,

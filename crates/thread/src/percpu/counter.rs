@@ -1,7 +1,7 @@
 //! A counter that every thread may add to at the price of a plain addition.
 //!
-//! Each part has two words: the first is changed by sections alone, the second by interlocked
-//! additions of threads that can run no section. So neither has to know of the other.
+//! Each part has two words: the first is changed by sections alone, the second by atomic
+//! read-modify-writes of threads that can run no section. So neither has to know of the other.
 
 use std::fmt;
 
@@ -51,12 +51,12 @@ impl Counter {
                 return;
             }
         }
-        self.add_interlocked(n);
+        self.add_atomically(n);
     }
 
     /// Adds without a section.
     #[cold]
-    fn add_interlocked(&self, n: i64) {
+    fn add_atomically(&self, n: i64) {
         let part = self.parts.of_this_thread();
         self.words(part)[1].fetch_add(n.cast_unsigned(), Ordering::Relaxed);
     }

@@ -44,14 +44,14 @@
 //!
 //! - The global allocator must not be the first to use any of this: [`backend`] says why, and what
 //!   it means for libraries that are unloaded.
-//! - A signal handler must not use any of this: it would wait for ever for a [`Stack`] that the
-//!   interrupted thread drains.
+//! - A signal handler must not use any of this: if the interrupted thread drains a [`Stack`],
+//!   that is a deadlock.
 //!
 //! # Fork
 //!
 //! Everything works in the child of a fork, even if another thread of the parent was at work, with
 //! one exception: a value of a [`Slot`] that another thread held stays locked in the child. There,
-//! [`Slot::lock`] takes spare values up to the limit and then waits for ever, and so do
+//! [`Slot::lock`] takes spare values up to the limit and then never returns, and neither do
 //! [`Slot::for_each`] and [`Slot::drain`] for such a value.
 //!
 //! Call [`backend`] before you fork: the first call starts threads, which not every C library

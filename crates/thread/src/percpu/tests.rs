@@ -117,7 +117,7 @@ unsafe impl Item for Curious {
     }
 
     unsafe fn from_word(word: u64) -> Self {
-        // If the latch were shut, this would wait for ever.
+        // If the latch were shut, this would wait forever.
         assert!((0..LOOKED_AT.cpus()).all(|cpu| LOOKED_AT.drain(cpu).is_empty()));
         Self(word)
     }

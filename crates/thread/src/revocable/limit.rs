@@ -10,7 +10,7 @@ use crate::sync::machine::AtomicU64;
 
 /// A [`Ticket`] with a limit, made by [`Ticket::limit`]: after so many successful stores it
 /// releases the lock, and its owner has to acquire it anew. So a thread that stores all the time
-/// cannot keep the lock for ever from threads that acquire with [`Steal::Never`].
+/// cannot keep the lock forever from threads that acquire with [`Steal::Never`].
 ///
 /// Loads and checks do not count. The price is a counter, in this type only: a ticket without a
 /// limit has none.

@@ -19,7 +19,7 @@
 //!
 //! - **I1** A section stores only if the word is its name and the processor the name's, and no
 //!   interruption lies between these checks and the store.
-//! - **I2** The word changes by interlocked exchanges alone, each of which names what it replaces.
+//! - **I2** The word changes by atomic exchanges alone, each of which names what it replaces.
 //!   No name comes twice, so an exchange proves that nobody has owned the lock in between.
 //! - **I3** When a name has settled, no section of another name under this lock is at work, nor
 //!   will one store. `acquire` returns after that.
@@ -60,7 +60,7 @@
 //!
 //! # Orderings
 //!
-//! Exchanges are `SeqCst`: interlocked instructions, whatever one writes. The fields of a record
+//! Exchanges are `SeqCst`: x86-64 has no weaker ones. The fields of a record
 //! are stored with release and read with acquire. A ticket's stores are plain ones; x86-64 shows
 //! them in order, and who acquires sees those of all owners before: by T1 and T2 as it saw the
 //! release, by T3 as both ran on one processor, by T4 and T5 as the barrier is the victim's too.
@@ -394,7 +394,7 @@ impl<T> Lock<T> {
             let owner = self.owner.as_ptr().cast_const();
             let floor = mine.floor().as_ptr().cast_const();
             let claim = Claim { owner, name: name.word(), floor, cpu };
-            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            // SAFETY: the words live as long as the lock or forever, and are atomics.
             if unsafe { area.store_if(claim, self.origin.as_ptr(), name.word()) } {
                 return Ok((name, cpu));
             }

@@ -261,7 +261,7 @@ impl<T> PerCpu<T> {
     ) -> Result<R, Refused> {
         loop {
             // A release would end the acquisition of this thread that was there before, and make
-            // an outer call that stores under it begin anew, for ever.
+            // an outer call that stores under it begin anew, forever.
             let mine = part.acquire_again();
             let bound = mine.as_ref().map(Ticket::processor);
             let ticket = mine.map_or_else(|| part.acquire(Steal::Force), Ok)?;

@@ -150,7 +150,7 @@ impl<'a, T> Ticket<'a, T> {
     #[inline]
     pub fn store(&self, word: impl FnOnce(&T) -> &Word, value: u64) -> Result<(), Revoked> {
         let word = word(self.lock.words());
-        // SAFETY: the word is an atomic that lives as long as the lock or for ever.
+        // SAFETY: the word is an atomic that lives as long as the lock or forever.
         unsafe { self.store_raw(word.as_ptr(), value) }
     }
 
@@ -220,7 +220,7 @@ impl<'a, T> Ticket<'a, T> {
             });
         };
         self.by_section(area, move |claim| {
-            // SAFETY: the caller's promise; the claim's words live as long as the lock or for ever.
+            // SAFETY: the caller's promise; the claim's words live as long as the lock or forever.
             let stored = unsafe { area.store_if(claim, at, value) };
             stored.then_some(())
         })
@@ -242,7 +242,7 @@ impl<'a, T> Ticket<'a, T> {
             return self.by_other_means(move || word.set(word.peek().wrapping_add(n)));
         };
         self.by_section(area, move |claim| {
-            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            // SAFETY: the words live as long as the lock or forever, and are atomics.
             let added = unsafe { area.add_if(claim, word.as_ptr(), n) };
             added.then_some(())
         })
@@ -279,7 +279,7 @@ impl<'a, T> Ticket<'a, T> {
             });
         };
         let stored = self.by_section(area, move |claim| {
-            // SAFETY: the words live as long as the lock or for ever, and are atomics.
+            // SAFETY: the words live as long as the lock or forever, and are atomics.
             match unsafe { area.store_if_equal(claim, word.as_ptr(), (expected, new)) } {
                 Compared::Stored => Some(true),
                 Compared::Differs => Some(false),
@@ -510,7 +510,7 @@ impl<T> Held<'_, T> {
         let _gate = matches!(mode, Mode::Gate).then(|| self.lock.gate().shut());
         loop {
             let released = self.record.has_released(self.name);
-            // T6. Interlocked, so that it cannot wipe out the name of a thief.
+            // T6. An atomic exchange, so that it cannot wipe out the name of a thief.
             if self.lock.exchange(self.name.word(), 0) {
                 return if released { Err(Revoked) } else { Ok(()) };
             }

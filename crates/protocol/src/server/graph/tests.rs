@@ -37,7 +37,7 @@ fn holds(session: u64, id: &str, owner: Owner, local: &[(Owner, Owner)]) -> Fact
 }
 
 #[test]
-fn the_youngest_wait_of_a_circle_is_refused_and_told_the_circle() {
+fn the_youngest_wait_of_a_cycle_is_refused_and_told_the_cycle() {
     let mut graph = WaitGraph::new(100);
     assert_eq!(graph.handle(waits(1, "y", T1)), []);
     assert_eq!(graph.handle(holds(2, "y", T2, &[])), []);
@@ -48,7 +48,7 @@ fn the_youngest_wait_of_a_circle_is_refused_and_told_the_circle() {
 }
 
 #[test]
-fn a_report_that_closes_two_circles_breaks_both() {
+fn a_report_that_closes_two_cycles_breaks_both() {
     let mut graph = WaitGraph::new(100);
     graph.handle(waits(1, "y", T1));
     for (session, owner) in [(2, T2), (3, T3)] {
@@ -61,7 +61,7 @@ fn a_report_that_closes_two_circles_breaks_both() {
 }
 
 #[test]
-fn a_circle_beside_the_reported_holder_is_found() {
+fn a_cycle_beside_the_reported_holder_is_found() {
     let mut graph = WaitGraph::new(100);
     let far = Owner(9);
     graph.handle(waits(3, "z", T3));
@@ -137,7 +137,7 @@ fn a_long_line_is_searched_step_by_step() {
 }
 
 #[test]
-fn a_wait_on_one_node_is_part_of_a_circle() {
+fn a_wait_on_one_node_is_part_of_a_cycle() {
     let mut graph = WaitGraph::new(100);
     graph.handle(waits(1, "w", T1));
     graph.handle(holds(3, "w", T3, &[]));
@@ -160,7 +160,7 @@ fn who_waits_before_is_waited_for() {
 }
 
 #[test]
-fn what_is_gone_closes_no_circle() {
+fn what_is_gone_closes_no_cycle() {
     let mut graph = WaitGraph::new(100);
     graph.handle(waits(1, "y", T1));
     graph.handle(holds(2, "y", T2, &[]));

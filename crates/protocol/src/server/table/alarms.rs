@@ -89,7 +89,7 @@ impl LockTable {
             }
         }
         self.say_lost_again(now, out);
-        // What rests does not wait for ever because alarms ring without end.
+        // What rests does not wait forever because alarms ring without end.
         self.begin_step();
         self.go_on(now, out);
     }

@@ -157,7 +157,7 @@ pub enum TableInput {
         /// As there.
         seq: Seq,
     },
-    /// The graph has found a circle: this waiting acquire is refused.
+    /// The graph has found a cycle: this waiting acquire is refused.
     Refuse {
         /// Whose session.
         session: SessionId,
@@ -165,7 +165,7 @@ pub enum TableInput {
         record: Record,
         /// Which acquire.
         seq: Seq,
-        /// The circle.
+        /// The cycle.
         cycle: Vec<Owner>,
     },
     /// Time has passed.

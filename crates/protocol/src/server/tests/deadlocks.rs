@@ -1,4 +1,4 @@
-//! Circles of owners across nodes.
+//! Cycles of owners across nodes.
 
 use super::*;
 use crate::messages::LocalWait;
@@ -64,7 +64,7 @@ fn a_cycle_that_has_dissolved_refuses_nobody_once_the_server_has_heard_of_it() {
 }
 
 #[test]
-fn the_acquire_that_closes_the_circle_is_refused_itself() {
+fn the_acquire_that_closes_the_cycle_is_refused_itself() {
     let mut s = Scene::new(Handoff::Direct);
     s.ask(A, "x", Write, 1, false, &[100]);
     s.ask(B, "y", Write, 1, false, &[200]);

@@ -263,6 +263,6 @@ fn every_refusal_has_words() {
         let words = refusal.to_string();
         assert!(words.split(' ').count() > 3 && !words.ends_with('.'), "{words}");
     }
-    let circle = AcquireRefusal::Deadlock { cycle: vec![Owner(1), Owner(2)] }.to_string();
-    assert_eq!(circle, "deadlock: owner 1 -> owner 2 -> owner 1");
+    let cycle = AcquireRefusal::Deadlock { cycle: vec![Owner(1), Owner(2)] }.to_string();
+    assert_eq!(cycle, "deadlock: owner 1 -> owner 2 -> owner 1");
 }

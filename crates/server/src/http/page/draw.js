@@ -79,7 +79,7 @@ const Draw = (() => {
   }
 
   // The owners of a deadlock in a ring, each with an arrow to the next.
-  function circle(owners) {
+  function cycle(owners) {
     const size = 92, middle = size / 2, radius = owners.length > 1 ? 30 : 0;
     const picture = svg('svg', { width: size, height: size, viewBox: `0 0 ${size} ${size}`,
       'aria-hidden': 'true' });
@@ -99,5 +99,5 @@ const Draw = (() => {
     return text.length > most ? `${text.slice(0, most - 5)}…${text.slice(-4)}` : text;
   }
 
-  return { svg, plot, circle, short };
+  return { svg, plot, cycle, short };
 })();

@@ -210,7 +210,7 @@ const Views = {
         ], 'No session waits.');
         const more = value.found - value.records.length;
         list.caption.textContent = more > 0 ? `The same as a table; ${counted(more, 'more record')} with waiters not shown` : 'The same as a table';
-        deadlocks.replaceChildren(...value.deadlocks.map(it => h('li', {}, Draw.circle(it.owners), h('p', {},
+        deadlocks.replaceChildren(...value.deadlocks.map(it => h('li', {}, Draw.cycle(it.owners), h('p', {},
           'Cycle of owners ', h('b', {}, [...it.owners, it.owners[0]].join(' → ')), h('br'), 'refused to ', who(it), ' at ',
           recordLink(it.record, it.key, 40), ', ', since(it.at), ' ago'))));
         if (!value.deadlocks.length) deadlocks.append(h('li', { class: 'none' }, 'None recorded.'));

@@ -8,7 +8,7 @@ use crate::sync::machine::{AtomicU32, Ordering};
 /// offline, or that this process may not use yet, are among them.
 pub(crate) fn possible_cpus() -> usize {
     /// 0 until it is known. Who comes too early finds it out again: to wait for another thread is
-    /// to wait for ever, if that was left behind by a fork.
+    /// to wait forever, if that was left behind by a fork.
     static CPUS: AtomicU32 = AtomicU32::new(0);
     match CPUS.load(Ordering::Relaxed) {
         0 => {

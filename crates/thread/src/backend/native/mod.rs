@@ -13,7 +13,7 @@
 //!   see [`resident`].
 //! - Sections call nothing and touch no stack. Each copy that the compiler makes of one has a
 //!   description of its own, because all labels are local.
-//! - Single steps of a debugger restart a section for ever: each step is an interruption. Set a
+//! - Single steps of a debugger restart a section forever: each step is an interruption. Set a
 //!   break point behind it (`docs/revocable.md` says so to users).
 //!
 //! # Membarrier

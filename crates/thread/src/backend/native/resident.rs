@@ -27,7 +27,7 @@ pub(super) fn stay() -> Result<(), String> {
         return Ok(());
     }
     let how = libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-    // The handle is kept for ever: where the flag means nothing, that is as good.
+    // The handle is kept forever: where the flag means nothing, that is as good.
     // SAFETY: the loader's own name of a library that is loaded: nothing is run.
     if unsafe { libc::dlopen(library.dli_fname, how) }.is_null() {
         // SAFETY: a string of the loader's, for as long as the library is there.

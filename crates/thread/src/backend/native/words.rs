@@ -137,7 +137,7 @@ impl Area {
         //
         // SAFETY:
         // - memory: writes the area's pointer and `word`; reads that and the claim's words. The
-        //   addition is not interlocked: only the owner writes `word`;
+        //   addition has no lock prefix: only the owner writes `word`;
         // - ordering: a plain store, in program order for others on x86-64;
         // - registers: one is spoilt, and the flags;
         // - stack: not used;
@@ -231,9 +231,9 @@ impl Area {
         // |                          |            | kept, and line 6 is outside       |
         //
         // SAFETY:
-        // - memory: writes the area's pointer; exchanges `owner`, interlocked, as others on other
+        // - memory: writes the area's pointer; exchanges `owner` atomically, as threads on other
         //   processors may do so as well;
-        // - ordering: an interlocked instruction is a full barrier;
+        // - ordering: an instruction with a lock prefix is a full barrier;
         // - registers: rax and one more are spoilt, and the flags;
         // - stack: not used;
         // - control: to `failed` if the processor or the word was another one, else it falls

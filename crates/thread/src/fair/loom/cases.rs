@@ -9,8 +9,9 @@ fn fair_s1_a_scheduler_that_leaves_does_not_lose_an_arrival() {
 
 #[test]
 fn fair_s2_a_writer_that_leaves_wakes_the_next_writer() {
-    // One preemption more takes ten minutes on a busy machine: `LOOM_MAX_PREEMPTIONS=2`.
-    together::<Strict>(&[writes, writes, writes]);
+    // `search` allows one preemption more. The suite does not: that takes at least ten minutes, and
+    // half an hour beside other work, and has found nothing that this model misses.
+    deeply::<Strict>(&[writes, writes, writes]);
 }
 
 #[test]
@@ -60,6 +61,8 @@ fn fair_s7_a_grant_before_the_sleep_is_not_lost() {
 
 #[test]
 fn fair_s8_acquire_and_release_are_enough() {
+    // `search` allows one preemption more. The suite does not: that takes minutes, and has found
+    // nothing that this model misses.
     deeply::<Strict>(&[reads, reads, writes]);
 }
 

@@ -186,7 +186,8 @@ pub(super) fn together<P: Policy>(parts: &'static [Part<P>]) {
     run_parts(if parts.len() > 2 { 1 } else { 4 }, parts);
 }
 
-/// [`together`] for three threads, with one more preemption when there is time: four minutes.
+/// [`together`] for three threads, with one more preemption in `cargo xtask search`, which sets
+/// `LOCKSPAN_MODEL=full`. That takes four minutes or more, so the suite does without.
 pub(super) fn deeply<P: Policy>(parts: &'static [Part<P>]) {
     let is_full = std::env::var("LOCKSPAN_MODEL").is_ok_and(|value| value == "full");
     run_parts(if is_full { 2 } else { 1 }, parts);

@@ -58,7 +58,7 @@
 //!
 //! 1. T1 reads, T2 seeks. 2. T1 wants to be an atomic and waits for the seeker to go. 3. T2 wants
 //!    to write and waits for all readers to go: if T1 still counted as a reader, both would wait
-//!    for ever; if it counted as an atomic, the data would change after T1 had read it.
+//!    forever; if it counted as an atomic, the data would change after T1 had read it.
 //!
 //! # Progress
 //!

@@ -71,7 +71,7 @@
 //! - Joiners, and threads that come for Atomic, wait for the readers inside; no reader enters
 //!   meanwhile. Atomics that go back to Read or Join wait for the other atomics; no atomic enters
 //!   meanwhile.
-//! - A thread that stays in a state for ever blocks the threads that wait for the next phase, as
+//! - A thread that stays in a state forever blocks the threads that wait for the next phase, as
 //!   with every lock. So does a thread that goes round from Atomic to Join and never leaves.
 //! - A thread that cannot enter waits in a queue. Others can pass the first in the queue for at
 //!   most 200 µs.

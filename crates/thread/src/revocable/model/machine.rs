@@ -109,12 +109,12 @@ impl State {
         self.buffers[cpu].stores[BUFFER - 3].is_none()
     }
 
-    /// Whether an interlocked instruction or a barrier can go ahead.
+    /// Whether an atomic read-modify-write or a barrier can go ahead.
     pub(super) fn is_drained(&self, cpu: usize) -> bool {
         self.buffers[cpu].stores[0].is_none()
     }
 
-    /// An interlocked exchange; the buffer is empty.
+    /// An atomic exchange; the buffer is empty.
     pub(super) fn exchange(&mut self, place: Place, seen: u8, new: u8) -> bool {
         let found = self.memory[place.index()] == seen;
         if found {

@@ -66,7 +66,7 @@ impl Drop for Faults {
     }
 }
 
-/// A word on a page that cannot be written. Pages stay: the word is for ever.
+/// A word on a page that cannot be written. Pages stay: the word is forever.
 fn unwritable() -> &'static Word {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: new memory, wherever the kernel likes.

@@ -1,4 +1,4 @@
-//! Who waits for whom on this node, by the names of those who wait: circles are refused here, and
+//! Who waits for whom on this node, by the names of those who wait: cycles are refused here, and
 //! the server is told who keeps what it wants back.
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Core, Node};
 use crate::entry::{Entry, lock};
 
 impl Node {
-    /// Somebody with a name gets in line; refused if that closes a circle on this node.
+    /// Somebody with a name gets in line; refused if that closes a cycle on this node.
     pub(crate) fn waits(&self, core: &mut Core, owner: Owner, entry: &Arc<Entry>) {
         core.waits.entry(owner).or_default().push(Arc::clone(entry));
     }
@@ -52,8 +52,8 @@ impl Node {
         (owners, on_the_way)
     }
 
-    /// The circle on this node in which an owner waits for itself, if there is one.
-    pub(crate) fn circle(&self, core: &Core, owner: Owner) -> Option<Vec<Owner>> {
+    /// The cycle on this node in which an owner waits for itself, if there is one.
+    pub(crate) fn cycle(&self, core: &Core, owner: Owner) -> Option<Vec<Owner>> {
         let (owners, waits) = Self::reachable(core, &[owner]);
         let closes = waits.iter().any(|wait| wait.holder == owner);
         closes.then(|| path(owner, &owners, &waits))
@@ -88,19 +88,19 @@ impl Node {
 /// The way from an owner to itself.
 fn path(owner: Owner, owners: &[Owner], waits: &[LocalWait]) -> Vec<Owner> {
     // Each owner was found through one that comes before it; going back from whoever waits for the
-    // first gives the circle in reverse.
-    let mut circle = Vec::new();
+    // first gives the cycle in reverse.
+    let mut cycle = Vec::new();
     let mut last = owner;
     while let Some(wait) = waits.iter().find(|wait| wait.holder == last) {
-        if circle.contains(&wait.waiter) || !owners.contains(&wait.waiter) {
+        if cycle.contains(&wait.waiter) || !owners.contains(&wait.waiter) {
             break;
         }
-        circle.push(wait.waiter);
+        cycle.push(wait.waiter);
         last = wait.waiter;
         if last == owner {
             break;
         }
     }
-    circle.reverse();
-    circle
+    cycle.reverse();
+    cycle
 }
