@@ -1,6 +1,6 @@
 //! `connect`, and its options.
 
-use lockspan::Options;
+use lockspan::{Options, label};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,6 +19,9 @@ pub(crate) fn connect(
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Locks> {
     let mut chosen = Options::new();
+    if let Some(label) = usual_label(py) {
+        chosen = chosen.label(label);
+    }
     for (name, value) in options.into_iter().flatten() {
         if !value.is_none() {
             chosen = with(chosen, &name.extract::<String>()?, &value)?;
@@ -76,6 +79,13 @@ fn with(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Opti
         }
         PyTypeError::new_err(format!("connect(): option '{name}': {}", why.value(py)))
     })
+}
+
+/// The label of a program that has chosen none: the program is the script, not the interpreter.
+fn usual_label(py: Python<'_>) -> Option<String> {
+    let arguments = py.import("sys").ok()?.getattr("argv").ok()?;
+    let first: String = arguments.get_item(0).ok()?.extract().ok()?;
+    label::named(label::of_python(&first)).map(|label| label.to_string())
 }
 
 /// The URL, for people: a password is left out.

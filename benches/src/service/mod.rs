@@ -38,6 +38,7 @@ pub(crate) fn comparison() -> Comparison {
             Cell::new(cached::FAMILY, cached::run),
             Cell::new(uncached::FAMILY, uncached::run),
             Cell::new(several::FAMILY, several::run),
+            Cell::new(format!("{}/contended", several::FAMILY), several::contended),
             Cell::new(load::FAMILY, load::run),
             Cell::new(handover::FAMILY, handover::run),
             Cell::new(shared::FAMILY, shared::run),

@@ -305,9 +305,10 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     /// acquire fails with [`LockError::BadNote`].
     ///
     /// The note travels with the message to the server. An acquire that needs no message, because
-    /// this node has the record cached, is not told to anybody, and costs nothing more: then the
-    /// note of the acquire that brought the record here is shown. [`Record::with_note`] has the
-    /// same for all forms of acquiring.
+    /// this node has the record cached, is not told to anybody: then the note of the acquire that
+    /// brought the record here is shown. Such an acquire only reads the note once to check it, and
+    /// neither copies it nor allocates. [`Record::with_note`] has the same for all forms of
+    /// acquiring; its note is checked once.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
@@ -316,14 +317,15 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     /// let held = invoice.write().note("nightly import").await?;
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
-    pub fn note(mut self, note: impl AsRef<str>) -> Noted<K, R> {
-        let checked = Annotation::new(note.as_ref());
-        self.note = checked.as_ref().ok().cloned();
-        Noted { acquire: self, refused: checked.err() }
+    #[inline]
+    pub fn note<N: AsRef<str> + Unpin>(self, note: N) -> Noted<K, R, N> {
+        let refused = Annotation::check(note.as_ref().as_bytes()).err();
+        Noted { acquire: self, note, refused }
     }
 
-    /// How many acquires are in line before this one: those of this process, and those of others
-    /// as the server last said. `None` before the first poll and when it does not wait.
+    /// How many acquires would be granted before this one: those of this process, and those of
+    /// others as the server last said. `None` before the first poll, when it does not wait, and
+    /// until the server has said: that is some 10 ms after the wait began.
     #[must_use]
     pub fn place(&self) -> Option<u32> {
         self.record.as_ref()?.borrow().ahead(self.place.as_ref()?.place)
@@ -350,10 +352,22 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
 impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
     type Output = Result<Guard<K, R>, LockError>;
 
-    // It becomes a part of its caller, and puts the guard together from what is in registers.
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.get_mut();
+        self.get_mut().poll_with(context, || None)
+    }
+}
+
+impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
+    /// Polls it. If it has to wait and has no note yet, it has this one.
+    // It becomes a part of its caller, and puts the guard together from what is in registers.
+    #[inline(always)]
+    fn poll_with(
+        &mut self,
+        context: &mut Context<'_>,
+        make_note: impl FnOnce() -> Option<Annotation>,
+    ) -> Poll<Result<Guard<K, R>, LockError>> {
+        let this = self;
         let held = this.record.as_ref().expect("a future is not polled after it is ready");
         let record = held.borrow();
         let used = record.entry.used();
@@ -371,6 +385,9 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
             }
             None => {
                 let Self { place, has_swept, note, .. } = this;
+                if note.is_none() {
+                    *note = make_note();
+                }
                 match ready!(record.wait((K::MODE, note.as_ref()), place, has_swept, context)) {
                     Ok(entered) => entered,
                     Err(why) => {
@@ -388,13 +405,15 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Future for Acquire<K, R> {
 /// An [`Acquire`] with a note that says what the record is wanted for.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Noted<K: Kind, R: Borrow<Record> + Unpin> {
+pub struct Noted<K: Kind, R: Borrow<Record> + Unpin, N: AsRef<str> + Unpin> {
     acquire: Acquire<K, R>,
+    /// Copied only if it has to be told.
+    note: N,
     /// What is wrong with the note.
     refused: Option<BadAnnotation>,
 }
 
-impl<K: Kind, R: Borrow<Record> + Unpin> Noted<K, R> {
+impl<K: Kind, R: Borrow<Record> + Unpin, N: AsRef<str> + Unpin> Noted<K, R, N> {
     /// As [`Acquire::place`].
     #[must_use]
     pub fn place(&self) -> Option<u32> {
@@ -402,13 +421,15 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Noted<K, R> {
     }
 }
 
-impl<K: Kind, R: Borrow<Record> + Unpin> Future for Noted<K, R> {
+impl<K: Kind, R: Borrow<Record> + Unpin, N: AsRef<str> + Unpin> Future for Noted<K, R, N> {
     type Output = Result<Guard<K, R>, LockError>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.refused {
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { acquire, note, refused } = self.get_mut();
+        match *refused {
             Some(why) => Poll::Ready(Err(LockError::BadNote(why))),
-            None => Pin::new(&mut self.acquire).poll(context),
+            None => acquire.poll_with(context, || Annotation::new(note.as_ref()).ok()),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! What a node is called where people see it.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use lockspan_protocol::Annotation;
 
 /// `program@host[pid]`, as far as that is known.
@@ -21,10 +24,25 @@ pub fn named(program: &str) -> Option<Annotation> {
     Annotation::fitted(&format!("{program}{end}"))
 }
 
+/// What a Python program is called, given its `sys.argv[0]`: the script's file name, the name of a
+/// package or module that runs with `-m`, or `python` where there is no script.
+#[doc(hidden)]
+#[must_use]
+pub fn of_python<'a>(first_argument: &'a str) -> &'a str {
+    let script = Path::new(first_argument);
+    let name = |path: &'a Path| path.file_name().and_then(OsStr::to_str);
+    let found = match name(script) {
+        Some("__main__.py") => script.parent().and_then(name),
+        Some("-c" | "-m" | "-") => None,
+        other => other,
+    };
+    found.unwrap_or("python")
+}
+
 /// The file name of this program.
 fn program() -> Option<String> {
     let path = std::env::args_os().next()?;
-    let name = std::path::Path::new(&path).file_name()?.to_string_lossy().into_owned();
+    let name = Path::new(&path).file_name()?.to_string_lossy().into_owned();
     Some(name)
 }
 
@@ -37,6 +55,22 @@ mod tests {
         let label = usual().expect("a test has a name").to_string();
         let pid = format!("[{}]", std::process::id());
         assert!(label.contains('@') && label.ends_with(&pid), "{label}");
+    }
+
+    #[test]
+    fn a_python_program_is_called_as_its_script() {
+        for (first, called) in [
+            ("/srv/jobs/nightly.py", "nightly.py"),
+            ("nightly", "nightly"),
+            ("/usr/lib/python3/site-packages/pytest/__main__.py", "pytest"),
+            ("__main__.py", "python"),
+            ("", "python"),
+            ("-c", "python"),
+            ("-m", "python"),
+            ("-", "python"),
+        ] {
+            assert_eq!(of_python(first), called, "{first}");
+        }
     }
 
     #[test]

@@ -182,17 +182,31 @@ impl Line {
         upgrader.or_else(|| self.writers.get_mut(place)).or_else(|| self.readers.get_mut(place))
     }
 
-    /// How many wait here before a place, in the order of arrival; `None` if nobody waits there.
-    pub(crate) fn ahead(&self, place: Place) -> Option<u32> {
-        let line = self.readers.iter().chain(self.writers.iter()).map(|(at, _)| at);
+    /// How many would be served here before a place, given who is in: as [`next`](Self::next) has
+    /// it. `None` if nobody waits there.
+    pub(crate) fn ahead(&self, place: Place, inside: Inside) -> Option<u32> {
         let upgrader = self.upgrader.as_ref().map(|&(at, _)| at);
         if upgrader == Some(place) {
             return Some(0);
         }
-        let line: Vec<_> = line.collect();
-        let before =
-            line.iter().filter(|&&at| at < place).count() + usize::from(upgrader.is_some());
-        line.contains(&place).then(|| u32::try_from(before).unwrap_or(u32::MAX))
+        let first = self.writers.first().map(|(at, _)| at);
+        // The readers up to here go before the first writer, the others after it.
+        let early = match first {
+            Some(first) if !inside.writer => self.readers.before(first.max(self.after_writer + 1)),
+            _ => self.readers.len(),
+        };
+        let before = if self.readers.has(place) {
+            let before = self.readers.before(place);
+            before + usize::from(before >= early)
+        } else if !self.writers.has(place) {
+            return None;
+        } else if first == Some(place) {
+            early
+        } else {
+            self.readers.len() + self.writers.before(place)
+        };
+        let before = before + usize::from(upgrader.is_some());
+        Some(u32::try_from(before).unwrap_or(u32::MAX))
     }
 
     /// The answer for this place, if there is one; it is the caller's now.
@@ -265,7 +279,9 @@ impl Line {
     /// Whether the one in this place is first in line and waits for the server, not for somebody
     /// of this node.
     pub(crate) fn waits_for_server(&self, place: Place) -> bool {
-        self.wanted.is_some() && self.ahead(place) == Some(0)
+        let upgrader = self.upgrader.as_ref().map(|&(at, _)| at);
+        let first = upgrader.or_else(|| self.head().map(|(at, _)| at));
+        self.wanted.is_some() && first == Some(place)
     }
 
     /// Who is next among those in line, given who is in; not the upgrader.

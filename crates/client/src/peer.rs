@@ -19,10 +19,13 @@ use crate::way::Way;
 
 /// The server's half of the protocol, for one node.
 ///
-/// Neither call may block, nor speak to the [`Ear`] before it returns.
+/// No call may block, nor speak to the [`Ear`] before it returns.
 pub trait Peer: fmt::Debug + Send + Sync + 'static {
     /// The node says something, in this order.
     fn tell(&self, session: SessionId, message: ToServer);
+
+    /// Whether what it stands for can be reached, as far as it knows.
+    fn is_connected(&self) -> bool;
 
     /// The node is at its end: let go of everything, then call [`Ear::closed`].
     fn close(&self);

@@ -50,6 +50,19 @@ impl<T> Places<T> {
         self.0.iter().map(|(place, what)| (*place, what))
     }
 
+    pub(crate) fn has(&self, place: Place) -> bool {
+        self.find(place).is_some()
+    }
+
+    /// How many are before a place.
+    pub(crate) fn before(&self, place: Place) -> usize {
+        self.0.partition_point(|&(other, _)| other < place)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -78,6 +91,8 @@ mod tests {
         *places.get_mut(4).unwrap() = 7;
         let all: Vec<_> = places.iter().map(|(place, &what)| (place, what)).collect();
         assert_eq!(all, [(1, 10), (3, 30), (4, 7), (9, 90)]);
+        assert_eq!([places.before(1), places.before(4), places.before(5)], [0, 2, 3]);
+        assert!(places.len() == 4 && places.has(4) && !places.has(5));
         for place in [1, 9, 3, 4] {
             assert!(places.remove(place).is_some());
         }

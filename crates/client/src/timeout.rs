@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use lockspan_protocol::cache::Input;
-use lockspan_protocol::{Holder, Record as Name};
+use lockspan_protocol::{Annotation, Holder, Mode, Record as Name};
 
 use crate::entry::lock;
 use crate::error::LockError;
@@ -31,11 +31,13 @@ pub struct TimedOut {
     pub record: Name,
     /// For how long it was waited for.
     pub waited: Duration,
-    /// Who holds it, as the server said shortly before. Empty if the server did not answer, if this
-    /// user may not inspect the record, or if a thread of this process holds it.
+    /// Who holds it: this process, if one of its threads or tasks does, and others as the server
+    /// said shortly before. Others are missing if the server did not answer, or if this user may
+    /// not inspect the record.
     pub holders: Vec<Holder>,
-    /// How many acquires were in line before this one, of this process and of others. `None` if the
-    /// server did not say.
+    /// How many acquires of this process and of others would have been granted before this one,
+    /// as things were: its index in the list of waiters that `lockspan locks` and the page show.
+    /// `None` if the server did not say.
     pub place: Option<u32>,
     /// Whether there was a connection to the server. Without one nothing can be granted.
     pub connected: bool,
@@ -44,7 +46,7 @@ pub struct TimedOut {
 /// What the server said about who holds a record.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldBy {
-    pub(crate) ahead: u32,
+    pub(crate) ahead: Option<u32>,
     pub(crate) holders: Vec<Holder>,
 }
 
@@ -65,10 +67,11 @@ impl Record {
         node.with_core(|_, core, _| core.push(Input::WhoHolds { record }));
     }
 
-    /// Who holds the record for which this node waits, and how many acquires of others are before
-    /// it. `None` if the server does not say within this time, or this node does not wait.
+    /// Who holds the record for which this node waits, and how many acquires of others would be
+    /// granted before its own, if the server knows. `None` if the server does not say within this
+    /// time, or this node does not wait.
     #[doc(hidden)]
-    pub async fn who_holds(&self, time: Duration) -> Option<(Vec<Holder>, u32)> {
+    pub async fn who_holds(&self, time: Duration) -> Option<(Vec<Holder>, Option<u32>)> {
         self.ask_who_holds();
         let deadline = Instant::now() + time;
         loop {
@@ -84,32 +87,67 @@ impl Record {
     }
 
     /// How many are before a place in this node's line, and before this node in the server's.
+    /// `None` if the server has to be waited for and has not said.
     pub(crate) fn ahead(&self, place: Place) -> Option<u32> {
         let node = self.node();
         if node.is_forked() {
             return None;
         }
-        let elsewhere = lock(&node.core).cache.ahead(&self.entry.name);
-        let line = lock(&self.entry.line);
-        let here = line.ahead(place)?;
-        Some(here.saturating_add(elsewhere.unwrap_or(0)))
+        let elsewhere = {
+            let cache = &lock(&node.core).cache;
+            let said = cache.ahead(&self.entry.name);
+            said.or_else(|| (!cache.is_wanted(&self.entry.name)).then_some(0))?
+        };
+        let here = lock(&self.entry.line).ahead(place, self.entry.gate.inside())?;
+        Some(here.saturating_add(elsewhere))
+    }
+
+    /// This process, if one of its threads or tasks holds the record beside the reader that is
+    /// `upgrading`. Nobody knows for how long: an acquire of what is cached is not timed.
+    fn held_here(&self, upgrading: bool) -> Option<Holder> {
+        if self.node().is_forked() {
+            return None;
+        }
+        let inside = self.entry.gate.inside();
+        let mode = match inside.readers.saturating_sub(u32::from(upgrading)) {
+            _ if inside.writer => Mode::Write,
+            0 => return None,
+            _ => Mode::Read,
+        };
+        let label = lock(&self.node().core).cache.label().cloned();
+        let label = label.or_else(|| Annotation::fitted("this process"))?;
+        Some(Holder { label, note: None, mode, held: Duration::ZERO })
     }
 
     /// The error of a wait that was not granted in time.
     #[cold]
     pub(crate) fn timed_out(&self, waited: Duration, place: Option<Place>) -> LockError {
+        self.late(waited, place, false)
+    }
+
+    /// The same, of a reader that is to be upgraded.
+    #[cold]
+    pub(crate) fn upgrade_timed_out(&self, waited: Duration, place: Option<Place>) -> LockError {
+        self.late(waited, place, true)
+    }
+
+    fn late(&self, waited: Duration, place: Option<Place>, upgrading: bool) -> LockError {
         let node = self.node();
-        let ahead = place.and_then(|place| self.ahead(place));
+        // With what the server has just said, if it was asked: the cache has heard it first.
+        let place = place.and_then(|place| self.ahead(place));
         let said = lock(&self.entry.line).held_by.take();
+        let others = said.map_or_else(Vec::new, |said| said.holders);
+        let holders = self.held_here(upgrading).into_iter().chain(others).collect();
         let connected = match &node.way {
             Way::Stream(outbox) => outbox.connection().is_some(),
-            Way::Memory(_) | Way::Peer(_) => true,
+            Way::Peer(peer) => peer.is_connected(),
+            Way::Memory(_) => true,
         };
         LockError::Timeout(Box::new(TimedOut {
             record: self.entry.name.clone(),
             waited,
-            place: ahead.or_else(|| said.as_ref().map(|said| said.ahead)),
-            holders: said.map_or_else(Vec::new, |said| said.holders),
+            place,
+            holders,
             connected,
         }))
     }
@@ -170,8 +208,6 @@ impl fmt::Display for Span {
 
 #[cfg(test)]
 mod tests {
-    use lockspan_protocol::Mode;
-
     use super::*;
 
     #[test]

@@ -186,7 +186,7 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
             BoundFuture::new(waiting, || Poll::Ready(Err(Some(LockError::Forked)))).await
         };
         decided.unwrap_or_else(|why| {
-            self.stop(|record, place| why.unwrap_or_else(|| record.timed_out(time, place)))
+            self.stop(|record, place| why.unwrap_or_else(|| record.upgrade_timed_out(time, place)))
         })
     }
 
@@ -202,7 +202,7 @@ impl<R: Borrow<Record> + Unpin> Upgrade<R> {
         }
         self.record().ask_who_holds();
         let decided = block::block_until(&mut self, deadline);
-        decided.unwrap_or_else(|| self.stop(|record, place| record.timed_out(time, place)))
+        decided.unwrap_or_else(|| self.stop(|record, place| record.upgrade_timed_out(time, place)))
     }
 
     /// Whether another thread or task of this node reads the record too. One that is lost is not
@@ -328,7 +328,7 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
     pub async fn try_upgrade(self) -> Upgraded<R> {
         let upgrade = self.upgrade();
         if upgrade.is_in_company() {
-            return upgrade.stop(|record, place| record.timed_out(Duration::ZERO, place));
+            return upgrade.stop(|record, place| record.upgrade_timed_out(Duration::ZERO, place));
         }
         let time = upgrade.record().handle.try_for;
         upgrade.in_time(time).await
@@ -360,7 +360,7 @@ impl<R: Borrow<Record> + Unpin> Guard<Shared, R> {
     pub fn blocking_try_upgrade(self) -> Upgraded<R> {
         let upgrade = self.upgrade();
         if upgrade.is_in_company() {
-            return upgrade.stop(|record, place| record.timed_out(Duration::ZERO, place));
+            return upgrade.stop(|record, place| record.upgrade_timed_out(Duration::ZERO, place));
         }
         let time = upgrade.record().handle.try_for;
         upgrade.block(Some(time))

@@ -61,6 +61,9 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "client")]
+#[doc(hidden)]
+pub use lockspan_client::label;
+#[cfg(feature = "client")]
 #[doc(inline)]
 pub use lockspan_client::{
     Acquire, AcquireAll, AcquireRefusal, All, AllGuard, Annotation, AnyGuard, BadAnnotation,

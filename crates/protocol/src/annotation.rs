@@ -48,9 +48,13 @@ impl Annotation {
     /// The greatest length, in bytes.
     pub const LEN_MAX: usize = 256;
 
-    /// Checks the text.
+    /// Checks the text, and keeps a copy of it.
     pub fn new(text: impl AsRef<[u8]>) -> Result<Self, BadAnnotation> {
-        let bytes = text.as_ref();
+        Self::check(text.as_ref()).map(|text| Self(text.into()))
+    }
+
+    /// Whether a text can be an annotation. Allocates nothing.
+    pub fn check(bytes: &[u8]) -> Result<&str, BadAnnotation> {
         if bytes.is_empty() {
             return Err(BadAnnotation::Empty);
         }
@@ -61,7 +65,7 @@ impl Annotation {
             .map_err(|error| BadAnnotation::NotUtf8 { at: error.valid_up_to() })?;
         match text.char_indices().find(|&(_, letter)| is_hidden(letter)) {
             Some((at, _)) => Err(BadAnnotation::Hidden { at }),
-            None => Ok(Self(text.into())),
+            None => Ok(text),
         }
     }
 

@@ -45,7 +45,7 @@ pub use annotation::{Annotation, BadAnnotation, is_hidden};
 pub use bugs::{Bug, Bugs};
 pub use cache::LockCache;
 pub use ids::{Owner, Seq, ServerId, SessionId, StoreId};
-pub use limits::{AHEAD_MAX, LAPSES_MAX, Limits, PAGE_MAX, RECOVERY_LEASES, margin};
+pub use limits::{AHEAD_MAX, AHEAD_UNKNOWN, LAPSES_MAX, Limits, PAGE_MAX, RECOVERY_LEASES, margin};
 pub use messages::{Claim, Client, Handoff, Holder, LocalWait, Term, ToNode, ToServer};
 pub use mode::Mode;
 pub use record::{BadName, Record};

@@ -7,6 +7,9 @@ use crate::bugs::Bugs;
 /// Waiters that are looked at to tell an acquire how many are before it, when it is told again.
 pub const AHEAD_MAX: u32 = 256;
 
+/// What a server says instead of the number of waiters before an acquire if it does not know it.
+pub const AHEAD_UNKNOWN: u32 = u32::MAX;
+
 /// How much a server keeps, and for how long. Past a limit there is a refusal, and nothing is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

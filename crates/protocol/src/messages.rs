@@ -310,8 +310,10 @@ pub enum ToNode {
         seq: Seq,
         /// Its place, to be kept for a re-assertion.
         ticket: Ticket,
-        /// How many acquires were in line before it when this was sent; counted up to
-        /// [`AHEAD_MAX`](crate::AHEAD_MAX).
+        /// How many waiters would be served before it when this was sent: its index in the
+        /// [order of turns](crate::server::table::RecordView::waiters). Of those of its own mode
+        /// [`AHEAD_MAX`](crate::AHEAD_MAX) are counted. A server that does not know says
+        /// [`AHEAD_UNKNOWN`](crate::AHEAD_UNKNOWN).
         ahead: u32,
     },
     /// The answer to [`ToServer::WhoHolds`]; it decides nothing.

@@ -30,6 +30,9 @@ impl Desk {
     fn settle(&mut self, mut done: Done) {
         let value = match done.result.take() {
             Some(Ok(value)) => {
+                if done.link == self.number && self.link.is_some() {
+                    self.mouth.connected(true);
+                }
                 if has_written(done.op, &value, self.settings.plain) {
                     self.pause = Duration::ZERO;
                 }
@@ -62,6 +65,10 @@ impl Desk {
             claim.is_doubtful();
         }
         let (link, heals) = (done.link, self.link.as_ref().is_some_and(Link::heals));
+        if heals {
+            // Until something is answered again: a cluster's connections come back by themselves.
+            self.mouth.connected(false);
+        }
         if self.number == link && !heals {
             tracing::debug!(%why, "the connection to Redis is broken; connecting again");
             self.last_trouble = Some(trouble(why));
@@ -133,6 +140,7 @@ impl Desk {
         let Some((what, number, wish)) = three(value) else {
             return self.failed(done, strange(value));
         };
+        let ahead = ahead(value);
         claim.is_certain(done.sent);
         let seq = claim.upgrade.unwrap_or(claim.seq);
         let record = done.record.clone();
@@ -140,6 +148,7 @@ impl Desk {
             1 => self.granted(record, number, wish),
             0 => {
                 claim.trouble = Retry::default();
+                let was_ahead = std::mem::replace(&mut claim.ahead, ahead);
                 let was_queued = std::mem::replace(&mut claim.is_queued, true);
                 let mut pause = jittered(self.settings.recheck);
                 if let Ok(end) = u64::try_from(number) {
@@ -150,8 +159,8 @@ impl Desk {
                 self.alarms.unset(claim.alarm.take());
                 let due = Due::Claim(record.clone(), done.count);
                 claim.alarm = Some(self.alarms.set(Instant::now() + pause, due));
-                if !was_queued {
-                    self.say(queued(record, seq));
+                if !was_queued || was_ahead != ahead {
+                    self.say(queued(record, seq, ahead));
                 }
             }
             -1 => self.lost(&record),
@@ -364,13 +373,20 @@ pub(crate) fn mode(word: &[u8]) -> Option<Mode> {
 fn three(value: &Value) -> Option<(i64, i64, Option<Mode>)> {
     match value {
         Value::Array(values) => match &values[..] {
-            [Value::Int(what), Value::Int(number), Value::BulkString(wish)] => {
+            [Value::Int(what), Value::Int(number), Value::BulkString(wish), ..] => {
                 Some((*what, *number, mode(wish)))
             }
             _ => None,
         },
         _ => None,
     }
+}
+
+/// How many are served before one that has to wait, if there is a line.
+fn ahead(value: &Value) -> Option<u32> {
+    let Value::Array(values) = value else { return None };
+    let &[_, _, _, Value::Int(ahead)] = &values[..] else { return None };
+    u32::try_from(ahead).ok()
 }
 
 fn strange(value: &Value) -> Trouble {

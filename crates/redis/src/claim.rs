@@ -48,10 +48,12 @@ pub(crate) struct Claim {
     pub(crate) doubt: Option<Instant>,
     /// What it is for, if the node has said so.
     pub(crate) note: Option<Annotation>,
-    /// Who holds the record that it waits for, by their identifiers, and how many wait before it:
-    /// as far as they have told, once they were asked.
+    /// Who holds the record that it waits for, by their identifiers: as far as they have told, once
+    /// they were asked.
     pub(crate) holders: BTreeMap<String, Holder>,
-    pub(crate) ahead: u32,
+    /// How many are served before it, as Redis last said. Where there are the two keys alone there
+    /// is no line.
+    pub(crate) ahead: Option<u32>,
     /// Redis may have heard of it.
     pub(crate) was_sent: bool,
     /// Redis may have heard of its last number.
@@ -96,7 +98,7 @@ impl Claim {
             doubt: None,
             note: None,
             holders: BTreeMap::new(),
-            ahead: 0,
+            ahead: None,
             was_sent: false,
             is_number_sent: false,
         }

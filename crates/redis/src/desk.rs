@@ -20,8 +20,8 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use lockspan_client::{Ear, LockError, Trouble};
 use lockspan_protocol::{
-    AcquireRefusal, Annotation, Epoch, GroupSet, Mode, Record, Seq, SessionId, StayLimits, Term,
-    Ticket, ToNode, ToServer,
+    AHEAD_UNKNOWN, AcquireRefusal, Annotation, Epoch, GroupSet, Mode, Record, Seq, SessionId,
+    StayLimits, Term, Ticket, ToNode, ToServer,
 };
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::yield_now;
@@ -74,7 +74,7 @@ pub(crate) struct Desk {
     pub(crate) me: Identity,
     pub(crate) settings: Settings,
     dial: Arc<Dial>,
-    mouth: Mouth,
+    pub(crate) mouth: Mouth,
     /// The connection; none while there is none.
     pub(crate) link: Option<Link>,
     /// The number of the connection, or of the one that comes next.
@@ -284,7 +284,8 @@ impl Desk {
                     let (mode, token) = (claim.mode, claim.token);
                     self.say(ToNode::Granted { record, seq, mode, token, give_back: None });
                 } else if claim.is_queued {
-                    self.say(queued(record, seq));
+                    let ahead = claim.ahead;
+                    self.say(queued(record, seq, ahead));
                 }
             }
             Some(claim) if upgrade && claim.is_held() && claim.mode == Mode::Read => {
@@ -478,6 +479,7 @@ impl Desk {
             return;
         }
         self.number += 1;
+        self.mouth.connected(false);
         self.is_stillborn = false;
         // The node says again that it is alive, and all is looked at on the next connection.
         (self.renewing, self.to_renew) = (0, VecDeque::new());
@@ -488,7 +490,7 @@ impl Desk {
         self.pause = next_pause(first);
         spawn(async move {
             let mut pause = first;
-            while !mouth.0.is_closed() {
+            while !mouth.is_closed() {
                 sleep(jittered(pause)).await;
                 pause = next_pause(pause);
                 match dial.connect(number).await {
@@ -503,6 +505,7 @@ impl Desk {
     fn linked(&mut self, number: u64, link: Link) {
         tracing::debug!(number, "connected to Redis again");
         (self.link, self.number, self.last_trouble) = (Some(link), number, None);
+        self.mouth.connected(true);
         if std::mem::take(&mut self.is_stillborn) {
             return self.unlink(number);
         }
@@ -568,9 +571,10 @@ fn next_pause(pause: Duration) -> Duration {
     (pause * 2).clamp(Duration::from_millis(10), Duration::from_secs(1))
 }
 
-/// It waits in line. Its place is kept by Redis alone.
-pub(crate) fn queued(record: Record, seq: Seq) -> ToNode {
-    ToNode::Queued { record, seq, ticket: Ticket::default(), ahead: 0 }
+/// It waits in line, so many before it if that is known. Its place is kept by Redis alone.
+pub(crate) fn queued(record: Record, seq: Seq, ahead: Option<u32>) -> ToNode {
+    let ahead = ahead.unwrap_or(AHEAD_UNKNOWN);
+    ToNode::Queued { record, seq, ticket: Ticket::default(), ahead }
 }
 
 async fn rung(at: Option<Instant>) {

@@ -14,7 +14,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use lockspan_protocol::{Annotation, Holder, Mode, Record, Seq, ToNode};
+use lockspan_protocol::{AHEAD_UNKNOWN, Annotation, Holder, Mode, Record, Seq, ToNode};
 use redis::Value;
 
 use crate::answer::{integer, mode};
@@ -43,7 +43,7 @@ impl Desk {
         let Some((Value::Int(ahead), holders)) = values.split_first() else { return };
         let claim = self.claims.get_mut(&done.record);
         let Some(claim) = claim.filter(|it| it.count == done.count) else { return };
-        claim.ahead = u32::try_from(*ahead).unwrap_or(0);
+        claim.ahead = u32::try_from(*ahead).ok();
         let mut known = std::mem::take(&mut claim.holders);
         for value in holders.iter().take(HOLDERS) {
             let Value::BulkString(said) = value else { continue };
@@ -105,7 +105,8 @@ impl Desk {
     fn say_held_by(&self, record: &Record) {
         let Some(claim) = self.claims.get(record).filter(|it| it.pending.is_some()) else { return };
         let seq = claim.upgrade.unwrap_or(claim.seq);
-        let (ahead, holders) = (claim.ahead, claim.holders.values().cloned().collect());
+        let (ahead, holders) =
+            (claim.ahead.unwrap_or(AHEAD_UNKNOWN), claim.holders.values().cloned().collect());
         self.say(ToNode::HeldBy { record: record.clone(), seq, ahead, holders });
     }
 }

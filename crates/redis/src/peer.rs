@@ -1,5 +1,8 @@
 //! How the node's words, and the answers of Redis, get to the desk.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use lockspan_client::Peer;
 use lockspan_protocol::{Record, SessionId, ToServer};
 use redis::{RedisError, Value};
@@ -41,17 +44,31 @@ pub(crate) struct Done {
 
 /// The node's end of the way to the desk.
 #[derive(Clone, Debug)]
-pub(crate) struct Mouth(pub(crate) UnboundedSender<Work>);
+pub(crate) struct Mouth {
+    work: UnboundedSender<Work>,
+    /// Whether Redis can be reached, as the desk last saw.
+    is_connected: Arc<AtomicBool>,
+}
 
 impl Mouth {
     pub(crate) fn new() -> (Self, UnboundedReceiver<Work>) {
-        let (send, receive) = unbounded_channel();
-        (Self(send), receive)
+        let (work, receive) = unbounded_channel();
+        (Self { work, is_connected: Arc::new(AtomicBool::new(true)) }, receive)
+    }
+
+    /// The desk has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.work.is_closed()
+    }
+
+    /// What the desk has seen of the connection. It decides nothing.
+    pub(crate) fn connected(&self, is_connected: bool) {
+        self.is_connected.store(is_connected, Ordering::Relaxed);
     }
 
     /// If the desk has ended, so has everything that it could be told about.
     pub(crate) fn say(&self, work: Work) {
-        let _ = self.0.send(work);
+        let _ = self.work.send(work);
     }
 }
 
@@ -62,5 +79,9 @@ impl Peer for Mouth {
 
     fn close(&self) {
         self.say(Work::Close);
+    }
+
+    fn is_connected(&self) -> bool {
+        self.is_connected.load(Ordering::Relaxed)
     }
 }

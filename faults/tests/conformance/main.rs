@@ -86,6 +86,8 @@ suite! {
     an_upgrade_works_with_the_question_mark,
     a_thread_waits_until_its_guard_is_lost,
     a_timeout_names_who_holds_the_record,
+    how_many_are_before_is_told_while_it_waits_and_after,
+    a_timeout_names_this_process_if_it_holds_the_record,
     bad_labels_and_notes_are_refused,
     several_are_held_together_and_released_together,
     the_order_is_by_datatype_and_then_by_id,

@@ -56,6 +56,96 @@ pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
     soon(async { tokio::join!(third, waits) }).await;
 }
 
+/// Polls an acquire until it knows how many are before it.
+macro_rules! place {
+    ($acquire:expr) => {
+        soon(async {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = &mut $acquire => panic!("it is held"),
+                    () = tokio::time::sleep(Duration::from_millis(2)) => {}
+                }
+                if let Some(place) = $acquire.place() {
+                    return place;
+                }
+            }
+        })
+        .await
+    };
+}
+
+pub(crate) async fn how_many_are_before_is_told_while_it_waits_and_after(service: &Service) {
+    let mut nodes = Vec::new();
+    for _ in 0..5 {
+        nodes.push(record(&node(service, Options::new()).await));
+    }
+    let [holder, first, second, third, reader] = &nodes[..] else { unreachable!() };
+    let held = soon(holder.write()).await.unwrap();
+    let mut first = Box::pin(first.write());
+    assert_eq!(first.place(), None, "it does not wait yet");
+    assert_eq!(place!(first), 0);
+    let mut second = Box::pin(second.write());
+    assert_eq!(place!(second), 1);
+    let mut noted = Box::pin(third.write().note("nightly import"));
+    assert_eq!(place!(noted), 2);
+    drop(noted);
+    assert_eq!(timed_out(third.write_timeout(WHILE).await).place, Some(2));
+    // Readers go first when a writer leaves: what is told is the order of turns.
+    let mut reading = Box::pin(reader.read());
+    assert_eq!(place!(reading), 0);
+    let why = timed_out(third.write_timeout(WHILE).await);
+    assert_eq!(why.place, Some(3));
+    let text = LockError::Timeout(Box::new(why)).to_string();
+    assert!(text.ends_with("; 3 before you"), "{text}");
+    drop(reading);
+    // What the server says when it is asked at the end is newer than what it said first.
+    let mut waits = third.write();
+    while place!(waits) != 2 {
+        waits = third.write();
+    }
+    drop(first);
+    loop {
+        let mut last = Box::pin(reader.write());
+        if place!(last) == 2 {
+            break;
+        }
+    }
+    assert_eq!(timed_out(waits.within(WHILE).await).place, Some(1));
+    drop(held);
+    drop(soon(second).await.unwrap());
+}
+
+pub(crate) async fn a_timeout_names_this_process_if_it_holds_the_record(service: &Service) {
+    let locks = node(service, Options::new().label("billing@host9[412]")).await;
+    let record = record(&locks);
+    let held = soon(record.write()).await.unwrap();
+    let why = timed_out(record.read_timeout(WHILE).await);
+    let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
+    assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
+    assert_eq!(why.place, Some(0));
+    let text = LockError::Timeout(Box::new(why)).to_string();
+    assert!(text.ends_with(": held by billing@host9[412]"), "{text}");
+    drop(held);
+    // Two tasks of it read, and one of them is to be upgraded: the other is in its way.
+    let reads = soon(record.read()).await.unwrap();
+    let beside = soon(record.read()).await.unwrap();
+    let stays = reads.upgrade_timeout(WHILE).await.unwrap_err();
+    let why = timed_out::<()>(Err(stays.source));
+    let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
+    assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Read));
+    drop(beside);
+    // Alone it would not be: then it is somebody else.
+    let other = node(service, Options::new().label("report")).await;
+    let elsewhere = crate::suite::record(&other);
+    let beside = soon(elsewhere.read()).await.unwrap();
+    let stays = stays.guard.upgrade_timeout(WHILE).await.unwrap_err();
+    let why = timed_out::<()>(Err(stays.source));
+    let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
+    assert_eq!((holder.label.as_str(), holder.mode), ("report", Mode::Read));
+    drop((beside, stays.guard));
+}
+
 pub(crate) async fn bad_labels_and_notes_are_refused(service: &Service) {
     for bad in ["two\nlines", "", &"x".repeat(257)] {
         let refused = Options::new().label(bad).connect(&service.url).await;

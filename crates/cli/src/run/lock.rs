@@ -180,7 +180,7 @@ const NOTICE: Duration = Duration::from_secs(1);
 /// `held by billing@host9[412] for 3m12s (nightly import); 2 before you`, as far as it is known.
 async fn who_holds(now: &Waited, time: Duration) -> Option<String> {
     let (holders, ahead) = now.locks.named(&now.record()).who_holds(time).await?;
-    said(&holders, ahead)
+    said(&holders, ahead.unwrap_or(0))
 }
 
 fn said(holders: &[Holder], ahead: u32) -> Option<String> {

@@ -100,7 +100,7 @@ impl AcquireAll {
         self.next().map(|(record, _)| record)
     }
 
-    /// How many acquires are in line before this one, for the record that it waits for: as
+    /// How many acquires would be granted before this one, for the record that it waits for: as
     /// [`Acquire::place`](crate::Acquire::place).
     #[must_use]
     pub fn place(&self) -> Option<u32> {

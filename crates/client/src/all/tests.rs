@@ -162,7 +162,7 @@ impl World {
             let Actor::Waiting(set, _) = actor else { continue };
             let (Some(record), Some(batch)) = (set.waits_for(), set.batch()) else { continue };
             let node = record.node();
-            let is_queued = lock(&node.core).cache.ahead(record.name()).is_some();
+            let is_queued = lock(&node.core).cache.is_in_line(record.name());
             let is_local = lock(&record.entry.line).wanted.is_none();
             let entries = node.batch(batch);
             let here = entries.iter().position(|entry| entry.name == *record.name());

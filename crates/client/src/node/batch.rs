@@ -124,7 +124,7 @@ impl Node {
     /// it is given back.
     pub(super) fn queued(&self, core: &mut Core, record: &Name, wakes: &mut Vec<Waker>) {
         // Of an acquire that is over.
-        if core.cache.ahead(record).is_none() {
+        if !core.cache.is_in_line(record) {
             return;
         }
         #[cfg(test)]

@@ -111,7 +111,7 @@ impl LockCache {
             seq: self.seq.next(),
             server,
             place: None,
-            ahead: 0,
+            ahead: None,
             wish: None,
             resend_at: again_at,
         };

@@ -66,8 +66,8 @@ pub(super) struct Ask {
     /// To whom it was sent last.
     pub(super) server: ServerId,
     pub(super) place: Option<Place>,
-    /// How many were in line before it, as the server last said.
-    pub(super) ahead: u32,
+    /// How many waiters would be served before it, as the server last said, if it knows.
+    pub(super) ahead: Option<u32>,
     /// What was said about the grant before it came.
     pub(super) wish: Option<Wish>,
     pub(super) resend_at: Tick,

@@ -63,7 +63,7 @@ use std::time::Duration;
 
 use ask::Over;
 use caps::Caps;
-use entry::{Entry, Held, Want, Wish};
+use entry::{Ask, Entry, Held, Want, Wish};
 use link::{Links, Past};
 pub use pages::PageLimits;
 use pages::Recovery;
@@ -74,6 +74,7 @@ use route::Routes;
 use crate::annotation::Annotation;
 use crate::bugs::{Bug, Bugs};
 use crate::ids::{Owner, Seq, ServerId, SessionId};
+use crate::limits::AHEAD_UNKNOWN;
 use crate::messages::{Handoff, Holder, LocalWait, Term, ToNode, ToServer};
 use crate::mode::Mode;
 use crate::record::Record;
@@ -255,8 +256,8 @@ pub enum Output {
     HeldBy {
         /// What.
         record: Record,
-        /// How many acquires of other nodes are in line before this node's.
-        ahead: u32,
+        /// How many acquires of other nodes would be served before this node's, if that is known.
+        ahead: Option<u32>,
         /// Who holds it. Empty if this node may not know.
         holders: Vec<Holder>,
     },
@@ -425,6 +426,12 @@ impl LockCache {
         held.and_then(|held| self.end_of(held)).is_some_and(|until| now < until)
     }
 
+    /// What this node calls itself where people see it.
+    #[must_use]
+    pub fn label(&self) -> Option<&Annotation> {
+        self.config.label.as_ref()
+    }
+
     /// Whether an acquire of the record waits in its server's line, as far as the node knows.
     #[must_use]
     pub fn is_in_line(&self, record: &Record) -> bool {
@@ -432,12 +439,17 @@ impl LockCache {
         ask.is_some_and(|ask| ask.place.is_some())
     }
 
-    /// How many acquires of other nodes were in the server's line before this node's, as the server
-    /// last said. `None` if no acquire of the record waits there, as far as the node knows.
+    /// How many acquires of other nodes would be served before this node's, as the server last
+    /// said. `None` if it has not said so, or does not know.
     #[must_use]
     pub fn ahead(&self, record: &Record) -> Option<u32> {
-        let ask = self.records.get(record).and_then(|entry| entry.asked)?;
-        ask.place.map(|_| ask.ahead)
+        self.records.get(record).and_then(|entry| entry.asked)?.ahead
+    }
+
+    /// Whether something at the record is wanted from the server that it has not granted yet.
+    #[must_use]
+    pub fn is_wanted(&self, record: &Record) -> bool {
+        self.records.get(record).is_some_and(|entry| entry.want.is_some() || entry.asked.is_some())
     }
 
     /// The end of the lease with this server, if there is one.
@@ -537,11 +549,13 @@ impl LockCache {
                 self.granted(now, server, &record, grant, out);
             }
             ToNode::Queued { record, seq, ticket, ahead } => {
-                self.queued(now, server, &record, (seq, ticket, ahead), out);
+                self.queued(now, server, &record, (seq, ticket, known(ahead)), out);
             }
             ToNode::HeldBy { record, seq, ahead, holders } => {
                 let asked = self.records.get(&record).and_then(|entry| entry.asked);
-                if asked.is_some_and(|ask| ask.seq == seq) {
+                if let Some(ask) = asked.filter(|ask| ask.seq == seq && ask.server == server) {
+                    let ahead = known(ahead);
+                    self.records.put_ask(&record, Ask { ahead, ..ask });
                     out.push(Output::HeldBy { record, ahead, holders });
                 }
             }
@@ -678,4 +692,9 @@ impl LockCache {
             }
         }
     }
+}
+
+/// What a server says about the waiters before an acquire.
+fn known(ahead: u32) -> Option<u32> {
+    (ahead != AHEAD_UNKNOWN).then_some(ahead)
 }

@@ -384,7 +384,7 @@ impl LockCache {
             let ask = self.records.get(record).and_then(|entry| entry.asked);
             if let Some(ask) = ask.filter(|ask| ask.rest().is_some_and(|at| recovery.is_about(at)))
             {
-                self.records.put_ask(record, Ask { place: None, ..ask });
+                self.records.put_ask(record, Ask { place: None, ahead: None, ..ask });
                 self.acquire(now, record, out);
             }
         }

@@ -110,7 +110,7 @@ impl LockCache {
         now: Tick,
         server: ServerId,
         record: &Record,
-        (seq, ticket, ahead): (Seq, Ticket, u32),
+        (seq, ticket, ahead): (Seq, Ticket, Option<u32>),
         out: &mut Vec<Output>,
     ) {
         match (self.number(record, seq), self.asked(record)) {

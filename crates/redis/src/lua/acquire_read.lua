@@ -6,7 +6,7 @@ if call('EXISTS', write, writers, readers) > 0 then
   if call('SISMEMBER', read, me) == 0 and call('EXISTS', write, writers) > 0 then
     call('SADD', readers, me)
     if call('EXISTS', writers) == 0 then want('r') end
-    return {0, next_end(), '-'}
+    return {0, next_end(), '-', before()}
   end
 end
 call('SADD', read, me)

@@ -9,7 +9,7 @@ end
 if holder and holder ~= me then
   call('ZADD', writers, 'NX', whole(now), me)
   if call('ZRANK', writers, me) == 0 then want('w') end
-  return {0, next_end(), '-'}
+  return {0, next_end(), '-', before()}
 end
 call('SET', write, me)
 return {1, token('w'), wanted()}

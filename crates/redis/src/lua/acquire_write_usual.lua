@@ -10,7 +10,8 @@ do
     if wait > 0 then
       call('ZADD', ends, string.format('%.0f', micros + lease), me)
       call('ZADD', writers, 'NX', string.format('%.0f', micros), me)
-      if call('ZRANK', writers, me) > 0 then return {0, wait, '-'} end
+      local rank = call('ZRANK', writers, me)
+      if rank > 0 then return {0, wait, '-', rank + call('SCARD', readers)} end
     end
   elseif not holder and call('EXISTS', read, ends, writers, readers) == 0 then
     call('ZADD', ends, string.format('%.0f', micros + lease), me)

@@ -112,6 +112,20 @@ local function first_writer()
   end
 end
 
+-- How many in line are served before us, as things are now: after readers one writer, then all
+-- readers, then the other writers; after a writer all readers first. Waiting readers have no order
+-- among them: they go in together, and none is counted before another.
+local function before()
+  local reads = call('EXISTS', read) == 1
+  local rank = call('ZRANK', writers, me)
+  if not rank then
+    if call('ZRANK', writers, '^' .. me) then return 0 end
+    return reads and call('EXISTS', writers) or 0
+  end
+  if reads and rank == 0 then return 0 end
+  return rank + call('SCARD', readers)
+end
+
 -- Hands the record to whoever is next: an upgrader that is alone; after a writer all readers that
 -- wait; else the first writer, when nobody reads; else all readers that wait.
 local function serve(after_writer)

@@ -20,7 +20,7 @@ else
   if call('SCARD', read) > 1 then
     call('ZADD', writers, 0, place)
     want('w')
-    return {0, next_end(), '-'}
+    return {0, next_end(), '-', 0}
   end
   call('ZREM', writers, place)
   call('SREM', read, me)

@@ -1,10 +1,8 @@
 -- Who holds the record, for people. The nodes of the holders are asked to tell us more.
--- Returns how many are in line before us, then the holders, each with its mode before it.
-local rank = call('ZRANK', writers, me)
-local before = rank or call('EXISTS', writers)
-local holders = {before}
+-- Returns how many are served before us, then the other holders, each with its mode before it.
+local holders = {before()}
 local function see(id, mode)
-  if #holders > 8 then return end
+  if #holders > 8 or id == me then return end
   holders[#holders + 1] = mode .. id
   tell(id, 'a ' .. me)
 end

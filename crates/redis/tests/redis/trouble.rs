@@ -9,7 +9,7 @@ use lockspan_redis::Options;
 
 use crate::proxy::Proxy;
 use crate::server::Redis;
-use crate::world::{cli, emptied, keys, node, record, soon, until};
+use crate::world::{SOON, cli, emptied, keys, node, record, soon, until};
 
 pub(crate) fn hasty() -> Options {
     Options::new().patience(Duration::from_millis(100))
@@ -21,6 +21,38 @@ pub(crate) async fn refused(locks: &Locks) -> Trouble {
         Err(LockError::Trouble(why)) => *why,
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timeout_says_when_there_is_no_connection() {
+    let redis = Redis::start(&[]).await;
+    let locks = node(&redis, Options::new().patience(SOON * 10)).await;
+    let (wanted, wait) = (record(&locks), Duration::from_millis(40));
+    let try_it = async || match wanted.write_timeout(wait).await {
+        Err(LockError::Timeout(why)) => *why,
+        other => panic!("{other:?}"),
+    };
+    let other = node(&redis, Options::new().lease(Duration::from_secs(1))).await;
+    let held = soon(record(&other).write_owned()).await.unwrap();
+    assert!(try_it().await.connected);
+    let (port, folder) = (redis.port, redis.stop());
+    let text = soon(async {
+        loop {
+            let why = try_it().await;
+            if !why.connected {
+                return why.to_string();
+            }
+        }
+    })
+    .await;
+    assert!(text.ends_with("there is no connection to the server"), "{text}");
+    // When Redis is back, it says so no more. What was held there is lost.
+    soon(held.lost()).await;
+    let redis = Redis::start_in(folder, port, &[]).await;
+    let third = node(&redis, Options::new()).await;
+    let held = soon(record(&third).write_owned()).await.unwrap();
+    soon(async { while !try_it().await.connected {} }).await;
+    drop(held);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,6 +21,7 @@ mod limits;
 mod lists;
 mod lock;
 mod lock_all;
+mod lock_all_random;
 mod locks;
 mod metrics;
 mod native;

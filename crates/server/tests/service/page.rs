@@ -117,6 +117,11 @@ async fn people_see_who_holds_and_who_waits() {
         // The most wanted record is the first; holder and waiters are shown by their labels.
         let first = browser.eval("document.querySelector('main tbody tr').innerText");
         let first = first.as_str().expect("text").to_owned();
+        // Percentiles are called by their names.
+        browser.until("document.querySelectorAll('#plots figure').length === 3");
+        let waits = browser.eval("document.querySelectorAll('#plots figure')[1].textContent");
+        let waits = waits.as_str().expect("text").to_owned();
+        assert!(waits.contains("p50") && waits.contains("p99"), "{waits}");
         for part in ["invoice:42", "worker-0@host0[410] (import & check)", "1. read worker-2@host2"]
         {
             assert!(first.contains(part), "{part}: {first}");

@@ -123,6 +123,7 @@ fn words(output: &Output) -> String {
         Output::Locate { groups } => format!("locate {groups}"),
         Output::HeldBy { record, ahead, holders } => {
             let holders: Vec<_> = holders.iter().map(|it| it.label.as_str()).collect();
+            let ahead = ahead.map_or("?".to_owned(), |ahead| ahead.to_string());
             format!("held {} by {holders:?}, {ahead} before", name(record))
         }
     }

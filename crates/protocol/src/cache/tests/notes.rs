@@ -87,6 +87,16 @@ fn how_many_are_before_is_known_while_it_waits() {
     let queued = ToNode::Queued { record: record("x"), seq: Seq(1), ticket, ahead: 4 };
     run(&mut cache, &[(20, says(queued), "")]);
     assert_eq!(cache.ahead(&record("x")), Some(4));
+    // The answer to a question is newer than what was said when it got in line.
+    let held_by = |ahead| {
+        says(ToNode::HeldBy { record: record("x"), seq: Seq(1), ahead, holders: Vec::new() })
+    };
+    run(&mut cache, &[(21, held_by(2), "held x by [], 2 before")]);
+    assert_eq!(cache.ahead(&record("x")), Some(2));
+    // A server that does not know is not believed to have said a number.
+    run(&mut cache, &[(22, held_by(crate::AHEAD_UNKNOWN), "held x by [], ? before")]);
+    assert_eq!(cache.ahead(&record("x")), None);
+    assert!(cache.is_wanted(&record("x")) && cache.is_in_line(&record("x")));
     run(&mut cache, &[(30, granted("x", 1, Write), "open x write 1.7 on 1")]);
     assert_eq!(cache.ahead(&record("x")), None);
 }

@@ -684,39 +684,39 @@ impl LockTable {
         if is_new {
             self.watch.happened(&record, session, What::Waits(mode));
         }
-        let ahead = self.ahead(waiter, ix, ticket);
+        let ahead = self.ahead(waiter, ix);
         self.send(by, ToNode::Queued { record, seq, ticket, ahead }, out);
     }
 
-    /// How many are in line before a waiter. Mostly it is the last; of others, no more than
-    /// [`AHEAD_MAX`] are looked at.
-    fn ahead(&self, waiter: ClaimIx, ix: RecordIx, ticket: Ticket) -> u32 {
+    /// How many would be served before a waiter, as things are now: its index among
+    /// [`RecordView::waiters`](view::RecordView::waiters). Mostly it is the last of its mode; of
+    /// others, no more than [`AHEAD_MAX`] are looked at.
+    fn ahead(&self, waiter: ClaimIx, ix: RecordIx) -> u32 {
         let entry = self.names.get(ix);
         if entry.upgrader == waiter {
-            return 0;
+            return self.turn(entry, Mode::Write, 0);
         }
-        let ticket_of = |at: ClaimIx| self.claims.get(at).ticket();
-        let is_before = |at: ClaimIx| ticket_of(at) < Some(ticket);
-        let is_last = |list: List| list.tail.some().is_none_or(|at| at == waiter || is_before(at));
-        if is_last(entry.readers) && is_last(entry.writers) {
-            return entry.waiters() - 1;
-        }
-        let before = |list: List| {
+        let mode = self.claims.get(waiter).mode;
+        let list = if mode == Mode::Read { entry.readers } else { entry.writers };
+        let before = if list.tail == waiter {
+            list.len - 1
+        } else {
             let line = self.claims.of_record(list).take(AHEAD_MAX as usize);
-            line.take_while(|&at| is_before(at)).count() as u32
+            line.take_while(|&at| at != waiter).count() as u32
         };
-        let upgrader = u32::from(entry.upgrader.some().is_some());
-        upgrader + before(entry.readers) + before(entry.writers)
+        let upgrader = mode == Mode::Write && entry.upgrader.some().is_some();
+        self.turn(entry, mode, before + u32::from(upgrader))
     }
 
-    /// How many are in line before a waiter; `None` if the session does not wait with this seq.
+    /// How many would be served before a waiter; `None` if the session does not wait with this
+    /// seq.
     #[must_use]
     pub fn ahead_of(&self, session: SessionId, record: &Record, seq: Seq) -> Option<u32> {
         let (&by, ix) = self.by_id.get(&session).zip(self.names.find(record))?;
         let waiter = self.own(ix, by).waiting?;
         let claim = self.claims.get(waiter);
-        let ticket = claim.ticket().filter(|_| claim.seq == seq)?;
-        Some(self.ahead(waiter, ix, ticket))
+        claim.ticket().filter(|_| claim.seq == seq)?;
+        Some(self.ahead(waiter, ix))
     }
 
     /// What the acquire `seq` is for. It is kept with its claim; without one it is forgotten.

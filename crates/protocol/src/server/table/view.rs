@@ -293,6 +293,22 @@ impl LockTable {
         first.is_some_and(|at| self.claims.get(at).mode == Mode::Read)
     }
 
+    /// How many writers are served before the readers that wait, the upgrader among them.
+    fn before_readers(&self, entry: &Entry) -> u32 {
+        u32::from(self.is_read(entry)).min(entry.waiters() - entry.readers.len)
+    }
+
+    /// The index among all waiters, in the order of turns, of one that has so many of its mode
+    /// before it.
+    pub(super) fn turn(&self, entry: &Entry, mode: Mode, before: u32) -> u32 {
+        let first = self.before_readers(entry);
+        match mode {
+            Mode::Read => first + before,
+            Mode::Write if before < first => before,
+            Mode::Write => before + entry.readers.len,
+        }
+    }
+
     fn view(&self, entry: &Entry, claims: usize) -> RecordView {
         let (holding, waiting) = (entry.holders.len as usize, entry.waiters() as usize);
         // Who is few is shown whole; of two that are many, each gets a half.
@@ -300,7 +316,7 @@ impl LockTable {
         let waiters = waiting.min(claims.saturating_sub(holders));
         let upgrader = || entry.upgrader.some().into_iter();
         let writers = || upgrader().chain(self.claims.of_record(entry.writers));
-        let before_readers = usize::from(self.is_read(entry));
+        let before_readers = self.before_readers(entry) as usize;
         let line = writers().take(before_readers);
         let line = line.chain(self.claims.of_record(entry.readers));
         let line = line.chain(writers().skip(before_readers));
@@ -345,6 +361,12 @@ impl LockTable {
                 assert!(older.is_none_or(|claim| claim.seq < waiter.seq), "I2 {record}: {view:?}");
             }
             assert!(!holders.is_empty() || !waiters.is_empty(), "I6 {record}");
+            for (turn, waiter) in waiters.iter().enumerate().take(AHEAD_MAX as usize) {
+                let ahead = self.ahead_of(waiter.session, record, waiter.seq);
+                // A session that is over has no acquire that could be asked about.
+                let is_turn = ahead.is_none_or(|ahead| ahead == turn as u32);
+                assert!(is_turn, "{ahead:?} before {waiter:?} of {record}: {view:?}");
+            }
             let ix = self.names.find(record).expect("it is there");
             let is_left = *state == RecordState::Recovering || self.rests.has(ix);
             assert!(is_left || waiters.is_empty() || !holders.is_empty(), "I4 {record}");

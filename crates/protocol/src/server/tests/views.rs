@@ -216,15 +216,25 @@ fn a_waiter_is_told_how_many_are_before_it() {
     for (session, mode) in [(1, Write), (2, Read), (3, Write), (4, Read), (5, Write)] {
         acquire(&mut table, SessionId(session), "x", mode, 1);
     }
+    let release = || ToServer::Release { record: record("x"), seq: Seq(1), keep: None };
     let ahead = |table: &LockTable| {
         let of = |session| table.ahead_of(SessionId(session), &record("x"), Seq(1));
         (1..=6).map(of).collect::<Vec<_>>()
     };
-    assert_eq!(ahead(&table), [None, Some(0), Some(1), Some(2), Some(3), None]);
+    // The readers go together when the writer leaves, so both are before the writers.
+    assert_eq!(ahead(&table), [None, Some(0), Some(2), Some(1), Some(3), None]);
     let cancel = ToServer::Cancel { record: record("x"), seq: Seq(1), keep: None };
     let input = table::TableInput::Message { session: SessionId(3), message: cancel };
     table.handle(Tick(3), input, &mut out).unwrap();
     assert_eq!(ahead(&table), [None, Some(0), None, Some(1), Some(2), None]);
+    // The first writer goes next while readers hold the record, and then all readers that wait.
+    let input = table::TableInput::Message { session: SessionId(1), message: release() };
+    table.handle(Tick(4), input, &mut out).unwrap();
+    acquire(&mut table, SessionId(6), "x", Read, 1);
+    acquire(&mut table, SessionId(3), "x", Write, 2);
+    let of = |session, seq| table.ahead_of(SessionId(session), &record("x"), Seq(seq));
+    assert_eq!([of(5, 1), of(6, 1), of(3, 2)], [Some(0), Some(1), Some(2)]);
+    table.check();
     assert_eq!(table.ahead_of(SessionId(2), &record("x"), Seq(9)), None, "another acquire");
 }
 
