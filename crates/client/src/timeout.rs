@@ -17,8 +17,9 @@ use crate::record::Record;
 use crate::task;
 use crate::way::Way;
 
-/// How long before its end a wait asks who holds the record, at most.
-const LEAD: Duration = Duration::from_millis(100);
+/// How long before its end a wait asks who holds the record, at most: longer than an answer needs
+/// from a busy server or over a slow network.
+const LEAD: Duration = Duration::from_millis(500);
 
 /// How often it is looked whether the server has said who holds a record.
 const GLANCE: Duration = Duration::from_millis(5);

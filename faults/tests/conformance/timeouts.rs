@@ -18,6 +18,27 @@ fn timed_out<T>(acquired: Result<T, LockError>) -> TimedOut {
     }
 }
 
+/// How a wait for `WHILE` ends once the server has told what `is_told` looks for. A busy machine may
+/// need several waits: the error has what the server said by then.
+async fn told<T>(
+    mut wait: impl AsyncFnMut() -> Result<T, LockError>,
+    is_told: impl Fn(&TimedOut) -> bool,
+) -> TimedOut {
+    let mut why = timed_out(wait().await);
+    for _ in 0..40 {
+        if is_told(&why) {
+            break;
+        }
+        why = timed_out(wait().await);
+    }
+    why
+}
+
+/// Whether it is known who holds the record.
+fn has_holder(why: &TimedOut) -> bool {
+    !why.holders.is_empty()
+}
+
 pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
     let one = node(service, Options::new().label("billing@host9[412]")).await;
     let other = node(service, Options::new().label("report")).await;
@@ -36,7 +57,8 @@ pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
         // The third is in line before this one gives up: each gets in line at once.
         () = tokio::time::sleep(WHILE) => {}
     }
-    let why = timed_out(there.write_timeout(WHILE).await);
+    let is_whole = |why: &TimedOut| why.holders.iter().any(|it| it.note.is_some());
+    let why = told(async || there.write_timeout(WHILE).await, is_whole).await;
     assert_eq!((&why.record, why.waited, why.connected), (here.name(), WHILE, true));
     let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
     assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
@@ -46,9 +68,12 @@ pub(crate) async fn a_timeout_names_who_holds_the_record(service: &Service) {
     assert!(text.contains("held by billing@host9[412] for "), "{text}");
     assert!(text.contains("(nightly import); "), "{text}");
     // A thread is told the same.
-    let blocked = there.clone();
-    let late = tokio::task::spawn_blocking(move || blocked.blocking_read_timeout(WHILE).map(drop));
-    let why = timed_out(late.await.unwrap());
+    let late = async || {
+        let blocked = there.clone();
+        let late = move || blocked.blocking_read_timeout(WHILE).map(drop);
+        tokio::task::spawn_blocking(late).await.unwrap()
+    };
+    let why = told(late, has_holder).await;
     assert_eq!(why.holders.len(), 1);
     drop(held);
     let third = async { drop(before.await.unwrap().unwrap()) };
@@ -90,11 +115,12 @@ pub(crate) async fn how_many_are_before_is_told_while_it_waits_and_after(service
     let mut noted = Box::pin(third.write().note("nightly import"));
     assert_eq!(place!(noted), 2);
     drop(noted);
-    assert_eq!(timed_out(third.write_timeout(WHILE).await).place, Some(2));
+    let is = |place| move |why: &TimedOut| why.place == Some(place);
+    assert_eq!(told(async || third.write_timeout(WHILE).await, is(2)).await.place, Some(2));
     // Readers go first when a writer leaves: what is told is the order of turns.
     let mut reading = Box::pin(reader.read());
     assert_eq!(place!(reading), 0);
-    let why = timed_out(third.write_timeout(WHILE).await);
+    let why = told(async || third.write_timeout(WHILE).await, is(3)).await;
     assert_eq!(why.place, Some(3));
     let text = LockError::Timeout(Box::new(why)).to_string();
     assert!(text.ends_with("; 3 before you"), "{text}");
@@ -111,7 +137,7 @@ pub(crate) async fn how_many_are_before_is_told_while_it_waits_and_after(service
             break;
         }
     }
-    assert_eq!(timed_out(waits.within(WHILE).await).place, Some(1));
+    assert_eq!(timed_out(waits.within(WHILE * 5).await).place, Some(1));
     drop(held);
     drop(soon(second).await.unwrap());
 }
@@ -120,7 +146,7 @@ pub(crate) async fn a_timeout_names_this_process_if_it_holds_the_record(service:
     let locks = node(service, Options::new().label("billing@host9[412]")).await;
     let record = record(&locks);
     let held = soon(record.write()).await.unwrap();
-    let why = timed_out(record.read_timeout(WHILE).await);
+    let why = told(async || record.read_timeout(WHILE).await, has_holder).await;
     let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
     assert_eq!((holder.label.as_str(), holder.mode), ("billing@host9[412]", Mode::Write));
     assert_eq!(why.place, Some(0));
@@ -139,7 +165,7 @@ pub(crate) async fn a_timeout_names_this_process_if_it_holds_the_record(service:
     let other = node(service, Options::new().label("report")).await;
     let elsewhere = crate::suite::record(&other);
     let beside = soon(elsewhere.read()).await.unwrap();
-    let stays = stays.guard.upgrade_timeout(WHILE).await.unwrap_err();
+    let stays = stays.guard.upgrade_timeout(WHILE * 5).await.unwrap_err();
     let why = timed_out::<()>(Err(stays.source));
     let [holder] = &why.holders[..] else { panic!("{:?}", why.holders) };
     assert_eq!((holder.label.as_str(), holder.mode), ("report", Mode::Read));
@@ -181,14 +207,7 @@ async fn labels_and_notes_survive_a_restart_of_the_server() {
     let other = Options::new().connect(&url).await.unwrap();
     let late = other.record("invoice", 42).unwrap();
     // Until the holder has come back, nobody is known to hold the record.
-    let mut tries = 0;
-    let why = loop {
-        let why = timed_out(late.write_timeout(WHILE).await);
-        if !why.holders.is_empty() || tries > 40 {
-            break why;
-        }
-        tries += 1;
-    };
+    let why = told(async || late.write_timeout(WHILE).await, has_holder).await;
     let [holder] = &why.holders[..] else { panic!("{why:?}") };
     assert_eq!(holder.label.as_str(), "billing");
     assert_eq!(holder.note.as_ref().map(|note| note.as_str()), Some("import"));
