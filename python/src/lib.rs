@@ -16,9 +16,9 @@
 //! **Invariant:** an acquire of a cached record polls the client's future once, attached to the
 //! interpreter, and allocates nothing but the Python objects that the caller sees.
 //!
-//! **Invariant:** in a child of a fork nobody waits for a mutex of its parent. Attached threads only
-//! lock the mutexes of this crate, and none is held while a thread detaches, so `os.fork` finds
-//! them free. The two that threads of the client lock, to wake a waiter, are a
+//! **Invariant:** in a child of a fork nobody waits for a mutex of its parent. The mutexes of this
+//! crate are locked by attached threads, and not while a thread detaches, so `os.fork` finds them
+//! free. The two that threads of the client lock, to wake a waiter, are a
 //! [`ProcessMutex`](lockspan_park::fork::ProcessMutex), which a child does not lock.
 //!
 //! **Invariant:** no thread of the client ever attaches to the interpreter. Neither a program that
