@@ -222,6 +222,14 @@ def table(head, rows):
     return "\n".join(lines)
 
 
+def at_most(what, value, target):
+    return [what, f"{value:.4g}", f"at most {target}", "met" if value <= target else "missed"]
+
+
+def at_least(what, value, target):
+    return [what, f"{value:.4g}", f"at least {target}", "met" if value >= target else "missed"]
+
+
 def compare(server, redis_port, quick):
     import redis
 
@@ -242,7 +250,11 @@ def compare(server, redis_port, quick):
             "`async with asyncio.Lock()`": async_block(asyncio.Lock),
         },
     )
-    _, theirs, _, theirs_async = times.values()
+    ours, theirs, ours_async, theirs_async = times.values()
+    verdicts = [
+        at_most("`with`, cached, to `threading.Lock`", ours / theirs, 2.5),
+        at_most("`async with`, cached, to `asyncio.Lock`", ours_async / theirs_async, 2.5),
+    ]
     peers = [theirs, theirs, theirs_async, theirs_async]
     rows = [
         [name, micro(taken), f"{taken / peer:.2f}"]
@@ -263,7 +275,8 @@ def compare(server, redis_port, quick):
             ],
         },
     )
-    _, theirs = times.values()
+    ours, theirs = times.values()
+    verdicts.append(at_least("not cached, times as fast as redis-py", theirs / ours, 3))
     rows = [[name, micro(taken), f"{theirs / taken:.2f}"] for name, taken in times.items()]
     text += ["## Not cached: each turn asks the server", ""]
     text += [table(["lock", "time", "times as fast as redis-py"], rows), ""]
@@ -289,6 +302,15 @@ def compare(server, redis_port, quick):
     text += ["## Hand-over among 8 processes", ""]
     text += ["From one release to the next acquire. In order: not overtaken by a later one.", ""]
     text += [table(head, rows), ""]
+
+    ours, theirs = found["Lockspan"], found["python-redis-lock"]
+    faster = ours["per second"] / max(theirs["per second"], 1e-9)
+    verdicts += [
+        at_least("hand-overs, times as many as python-redis-lock", faster, 2),
+        at_least("hand-overs in order, of all", ours["in order"], 0.999),
+        at_least("hand-overs, Jain index", ours["jain"], 0.99),
+    ]
+    text += ["## Targets", "", table(["measured", "value", "target", "verdict"], verdicts), ""]
     return "\n".join(text)
 
 
