@@ -310,6 +310,8 @@ def compare(server, redis_port, quick):
         at_least("hand-overs in order, of all", ours["in order"], 0.999),
         at_least("hand-overs, Jain index", ours["jain"], 0.99),
     ]
+    if quick:
+        text += ["The targets are not for `--quick`, nor for a build that is not optimised.", ""]
     text += ["## Targets", "", table(["measured", "value", "target", "verdict"], verdicts), ""]
     return "\n".join(text)
 
