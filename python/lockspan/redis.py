@@ -139,12 +139,15 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class _Held:
-    """What one acquire has got, with the time at which it ends."""
+    """What one acquire has got, with the time at which it ends.
+
+    In a child of a fork it is nobody's, and its mutex may look locked by a thread of the parent.
+    """
 
     def __init__(self, hold: Hold, token: bytes, timeout: Optional[Number]) -> None:
         self.hold, self.token = hold, token
         self.until: Optional[float] = None
-        self.lock = threading.Lock()
+        self.lock, self.process = threading.Lock(), os.getpid()
         # As in redis-py, 0 is no timeout.
         if timeout:
             self.until = time.monotonic() + timeout
@@ -152,6 +155,8 @@ class _Held:
 
     def extend(self, time_left: Number, is_added: bool) -> bool:
         """Sets the time that is left, or adds to it. False if the lock is no longer ours."""
+        if self._is_parents():
+            return False
         with self.lock:
             if not self._is_ours():
                 return False
@@ -169,8 +174,13 @@ class _Held:
                 self.hold.release()
 
     def is_ours(self) -> bool:
+        if self._is_parents():
+            return False
         with self.lock:
             return self._is_ours()
+
+    def _is_parents(self) -> bool:
+        return self.process != os.getpid()
 
     def _is_ours(self) -> bool:
         is_over = self.until is not None and self.until <= time.monotonic()
@@ -178,6 +188,8 @@ class _Held:
 
     def release(self) -> bool:
         """Whether it was ours until now."""
+        if self._is_parents():
+            return False
         with self.lock:
             was_ours = self._is_ours()
             had_timeout = self.until is not None

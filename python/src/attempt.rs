@@ -7,10 +7,12 @@ use pyo3::prelude::*;
 
 use crate::errors;
 use crate::grip::Grip;
-use crate::hold::{Done, Hold, done, wait_in_task};
+use crate::hold::{Done, Hold, done};
+use crate::holders::Holder;
 use crate::park;
 use crate::record::Record;
 use crate::task::Task;
+use crate::wait::{Pending, Wait};
 
 /// What :meth:`Record.try_write` and :meth:`Record.try_read` return. ``with`` and ``async with``
 /// give a :class:`Hold`, or ``None`` if the record is in use.
@@ -35,6 +37,15 @@ type Block = Option<Py<Hold>>;
 impl Attempt {
     pub(crate) fn new(record: Py<Record>, write: bool) -> Self {
         Self { record, write, block: Mutex::new(None) }
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// No task waits for the outcome any more.
+    fn waits_no_more(&self) {
+        self.record.get().holders.leave(self.address());
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Block>> {
@@ -80,19 +91,24 @@ impl Attempt {
         let (begun, this) = (slf.clone().unbind(), slf.clone().unbind());
         let abandoned = slf.clone().unbind();
         Task::new(
-            move |_| {
+            move |py| {
+                let (begun, me) = (begun.get(), Holder::current_task(py)?);
                 if is_block {
-                    begun.get().enter()?;
+                    begun.enter()?;
                 }
-                Ok(begun.get().record.get().attempt(begun.get().write))
+                let record = begun.record.get();
+                record.holders.wait(begun.address(), me, begun.write);
+                Ok(record.attempt(begun.write))
             },
             move |py, got| {
+                this.get().waits_no_more();
                 let got = got.map_err(|why| errors::lock(py, &why));
                 let hold = got.and_then(|got| this.get().hold_of(py, got));
                 let hold = if is_block { this.get().entered(py, hold)? } else { hold? };
                 Ok(hold.map_or_else(|| py.None(), Py::into_any))
             },
             move || {
+                abandoned.get().waits_no_more();
                 if is_block {
                     abandoned.get().leave();
                 }
@@ -135,8 +151,8 @@ impl Attempt {
         done(_kind.py())
     }
 
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wait_in_task(Bound::new(slf.py(), Self::task(slf, false))?.as_any())
+    fn __await__(slf: &Bound<'_, Self>) -> PyResult<Wait> {
+        Ok(Wait::new(Pending::Task(Py::new(slf.py(), Self::task(slf, false))?)))
     }
 
     /// Acquires the record, or returns ``None`` if it is in use. Blocks the thread for a few round

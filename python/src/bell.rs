@@ -7,10 +7,11 @@
 use std::future::Future;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use lockspan_park::fork::ProcessMutex;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
@@ -22,8 +23,8 @@ use crate::exit;
 struct Rope {
     /// Open as long as any waker lives, so that nobody writes to a number that was given anew.
     descriptor: OwnedFd,
-    /// What was woken and not yet collected.
-    rung: Mutex<Vec<u64>>,
+    /// What was woken and not yet collected. Threads that never attach lock it.
+    rung: ProcessMutex<Vec<u64>>,
     /// The event loop has been told.
     is_told: AtomicBool,
 }
@@ -40,7 +41,10 @@ struct Pull {
 
 impl Rope {
     fn pull(&self, key: u64) {
-        self.rung.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        // In a child of a fork nobody waits, and the descriptor is the parent's too.
+        let Some(mut rung) = self.rung.lock() else { return };
+        rung.push(key);
+        drop(rung);
         if !self.is_told.swap(true, Ordering::AcqRel) {
             // It cannot be full: the loop reads all of it before it is told again.
             let _ = rustix::io::write(&self.descriptor, &1_u64.to_ne_bytes());
@@ -72,7 +76,7 @@ impl Bell {
     fn new() -> PyResult<Self> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
             .map_err(|why| PyOSError::new_err((why.raw_os_error(), why.to_string())))?;
-        let (rung, is_told) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let (rung, is_told) = (ProcessMutex::default(), AtomicBool::new(false));
         Ok(Self(Arc::new(Rope { descriptor, rung, is_told })))
     }
 
@@ -98,10 +102,13 @@ impl Bell {
 
     /// The keys that were woken since the last call.
     fn collect(&self) -> Vec<u64> {
+        if self.0.rung.lock().is_none() {
+            return Vec::new();
+        }
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0.descriptor, &mut count);
         // From here on another write is needed; what came before is in the list already.
         self.0.is_told.store(false, Ordering::Release);
-        std::mem::take(&mut *self.0.rung.lock().unwrap_or_else(PoisonError::into_inner))
+        self.0.rung.lock().map(|mut rung| std::mem::take(&mut *rung)).unwrap_or_default()
     }
 }

@@ -6,6 +6,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
 
 use crate::convert::shown;
+use crate::holders::Own;
 
 const MODULE: &str = "lockspan._errors";
 
@@ -81,7 +82,8 @@ fn timeout(py: Python<'_>, late: &TimedOut, attributes: &Bound<'_, PyDict>) -> P
 }
 
 /// This thread or task holds the record that it would wait for.
-pub(crate) fn waits_for_itself(py: Python<'_>, record: &str, holder: &str) -> PyErr {
+pub(crate) fn waits_for_itself(py: Python<'_>, record: &str, own: Own) -> PyErr {
+    let Some(holder) = holder(own) else { return blocks_a_waiter(py, record) };
     let said = format!(
         "deadlock: this {holder} holds {record} itself. Release it first, use upgrade() to turn a \
          read into a write, or call detach() on a hold that another thread or task releases"
@@ -90,10 +92,29 @@ pub(crate) fn waits_for_itself(py: Python<'_>, record: &str, holder: &str) -> Py
 }
 
 /// This thread or task has another hold of the record that it would upgrade.
-pub(crate) fn upgrade_waits_for_itself(py: Python<'_>, record: &str, holder: &str) -> PyErr {
+pub(crate) fn upgrade_waits_for_itself(py: Python<'_>, record: &str, own: Own) -> PyErr {
+    let Some(holder) = holder(own) else { return blocks_a_waiter(py, record) };
     let said = format!(
         "deadlock: this {holder} has another hold of {record}, which the upgrade would wait for. \
          Release that one first, or call detach() on it if another thread or task releases it"
+    );
+    own_deadlock(py, said)
+}
+
+/// What holds the record; `None` if it waits for the record.
+fn holder(own: Own) -> Option<&'static str> {
+    match own {
+        Own::Thread => Some("thread"),
+        Own::Task => Some("task"),
+        Own::Loop => Some("thread's event loop"),
+        Own::LoopWaits => None,
+    }
+}
+
+fn blocks_a_waiter(py: Python<'_>, record: &str) -> PyErr {
+    let said = format!(
+        "deadlock: a task of this thread's event loop waits for {record}, and could not go on \
+         while the thread is blocked. Use `async with` or `await` in coroutines"
     );
     own_deadlock(py, said)
 }
@@ -132,6 +153,11 @@ pub(crate) fn bad_name(py: Python<'_>, why: &BadName) -> PyErr {
 
 pub(crate) fn close_unknown(py: Python<'_>, why: CloseUnknown) -> PyErr {
     simple(py, "CloseUnknown", why.to_string())
+}
+
+/// The interpreter is about to end, and so is what this thread waits for.
+pub(crate) fn is_over(py: Python<'_>) -> PyErr {
+    lock(py, &LockError::Closed)
 }
 
 /// A hold is used in a way that its state does not allow.

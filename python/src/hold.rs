@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | `Idle` | not held | `Held`, `Waiting` (a task), `Busy` (a thread) |
 //! | `Waiting` | a task waits | `Held`; `Idle` when it is cancelled or refused |
-//! | `Busy` | a thread waits, or an upgrade is under way | `Held`, `Idle` |
-//! | `Held` | held | `Idle` when released, `Busy` while it is upgraded |
+//! | `Busy` | a thread waits | `Held`, `Idle` |
+//! | `Held` | held | `Idle` when released, `Upgrading` |
+//! | `Upgrading` | an upgrade is under way | `Held`; `Idle` if it was released or interrupted |
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ use crate::lost::LostEvent;
 use crate::park::{self, Boxed};
 use crate::record::{First, Record};
 use crate::task::Task;
+use crate::wait::{Pending, Wait};
 
 #[derive(Default)]
 enum State {
@@ -34,6 +36,10 @@ enum State {
     Waiting(Boxed<Result<Grip, LockError>>),
     Busy,
     Held(Grip),
+    Upgrading {
+        /// It was released meanwhile: the record is released when the upgrade ends.
+        is_released: bool,
+    },
 }
 
 /// A record that is held, or will be: what ``with`` gives, and what :meth:`Record.write` and
@@ -104,20 +110,25 @@ impl Hold {
                 Err(errors::lock(py, &why))
             }
             First::Pending(pending) => {
-                *state = State::Busy;
-                drop(state);
-                let Some(holder) = record.holders.is_own(&me, blocks, None) else {
+                let Some(own) = record.holders.own(&me, blocks) else {
+                    *state = State::Busy;
+                    drop(state);
+                    if !blocks {
+                        record.holders.wait(self.address(), me, self.write);
+                    }
                     return Ok(Some(pending));
                 };
-                *lock(&self.state) = State::Idle;
+                drop(state);
                 drop(pending);
-                Err(errors::waits_for_itself(py, &record.shown(), holder))
+                Err(errors::waits_for_itself(py, &record.shown(), own))
             }
         }
     }
 
     /// The wait has ended.
     fn end(&self, py: Python<'_>, done: Result<Grip, LockError>) -> PyResult<()> {
+        // A task that waited is no longer one that waits.
+        self.record.get().holders.leave(self.address());
         match done {
             Ok(grip) => self.take_over(py, grip),
             Err(why) => {
@@ -156,8 +167,10 @@ impl Hold {
     /// Lets go of the record. Returns whether it was held.
     pub(crate) fn let_go(&self) -> bool {
         let mut state = lock(&self.state);
-        if !matches!(*state, State::Held(_)) {
-            return false;
+        match &mut *state {
+            State::Held(_) => {}
+            State::Upgrading { is_released } => return !std::mem::replace(is_released, true),
+            _ => return false,
         }
         let held = std::mem::take(&mut *state);
         drop(state);
@@ -175,6 +188,20 @@ impl Hold {
         }
     }
 
+    /// The task that waited was cancelled, perhaps just after the record was granted.
+    pub(crate) fn abandon(&self) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Waiting(_)) {
+            let waiting = std::mem::take(&mut *state);
+            drop(state);
+            self.record.get().holders.leave(self.address());
+            drop(waiting);
+        } else {
+            drop(state);
+            self.let_go();
+        }
+    }
+
     /// An upgrade was ended by a signal or a cancelled task. The guard went with the wait: the
     /// record is released.
     fn upgrade_ended(&self) {
@@ -186,9 +213,9 @@ impl Hold {
     fn refuse_own_readers(&self, py: Python<'_>, blocks: bool) -> PyResult<()> {
         let me = if blocks { Holder::current(py)? } else { Holder::current_task(py)? };
         let record = self.record.get();
-        match record.holders.is_own(&me, blocks, Some(self.address())) {
+        match record.holders.own_reader(&me, blocks, self.address()) {
             None => Ok(()),
-            Some(holder) => Err(errors::upgrade_waits_for_itself(py, &record.shown(), holder)),
+            Some(own) => Err(errors::upgrade_waits_for_itself(py, &record.shown(), own)),
         }
     }
 
@@ -201,14 +228,14 @@ impl Hold {
         answer.ok_or_else(|| errors::not_held(py, NOT_HELD))
     }
 
-    /// The grip, taken out to be changed. The state is `Busy` then.
+    /// The grip, taken out to be changed. The state is `Upgrading` then.
     fn take_grip(&self, py: Python<'_>) -> PyResult<Grip> {
         // A watcher would keep the guard as it is.
         if let Some(event) = &*lock(&self.lost) {
             event.get().pause();
         }
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, State::Busy) {
+        match std::mem::replace(&mut *state, State::Upgrading { is_released: false }) {
             State::Held(grip) => match grip.unwatched() {
                 Ok(grip) => Ok(grip),
                 Err(grip) => {
@@ -225,12 +252,22 @@ impl Hold {
         }
     }
 
-    /// The grip is back, as it is now.
-    fn give_back(&self, grip: Grip) {
-        *lock(&self.state) = State::Held(grip);
+    /// The grip is back, as it is now. Returns whether it is still wanted; if not, it is released.
+    fn give_back(&self, grip: Grip) -> bool {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Upgrading { is_released: true }) {
+            *state = State::Idle;
+            drop(state);
+            self.left();
+            drop(grip);
+            return false;
+        }
+        *state = State::Held(grip);
+        drop(state);
         if let Some(event) = &*lock(&self.lost) {
             event.get().resume(self.watch());
         }
+        true
     }
 
     /// A future that is ready when the record is lost.
@@ -250,12 +287,16 @@ impl Hold {
     }
 
     fn upgraded(&self, py: Python<'_>, (grip, why): (Grip, Option<LockError>)) -> PyResult<()> {
-        self.give_back(grip);
+        if !self.give_back(grip) {
+            return Err(errors::not_held(py, RELEASED));
+        }
         why.map_or(Ok(()), |why| Err(errors::lock(py, &why)))
     }
 }
 
 const NOT_HELD: &str = "the record is not held: enter the hold with `with`, or call acquire()";
+
+const RELEASED: &str = "the hold was released during its upgrade";
 
 /// Why a hold in this state can't be acquired.
 fn in_use(state: &State) -> Option<&'static str> {
@@ -264,7 +305,7 @@ fn in_use(state: &State) -> Option<&'static str> {
         State::Held(_) => {
             Some("this hold holds its record already: call write() or read() once for each block")
         }
-        State::Waiting(_) | State::Busy => Some(
+        State::Waiting(_) | State::Busy | State::Upgrading { .. } => Some(
             "this hold is in use by another thread or task: call write() or read() once for each",
         ),
     }
@@ -310,7 +351,7 @@ impl Hold {
             None => Ok(Bound::new(py, Ready(slf.clone().unbind()))?.into_any()),
             Some(pending) => {
                 *lock(&slf.get().state) = State::Waiting(pending);
-                wait_in_task(slf.as_any())
+                Ok(Bound::new(py, Wait::new(Pending::Hold(slf.clone().unbind())))?.into_any())
             }
         }
     }
@@ -468,20 +509,6 @@ impl Hold {
         Ok(true)
     }
 
-    /// For the package: the task that waited was cancelled, perhaps just after the record was
-    /// granted.
-    fn _abandon(&self) {
-        let mut state = lock(&self.state);
-        if matches!(*state, State::Waiting(_)) {
-            let waiting = std::mem::take(&mut *state);
-            drop(state);
-            drop(waiting);
-        } else {
-            drop(state);
-            self.let_go();
-        }
-    }
-
     /// For the package: what awaiting it returns.
     fn _result<'py>(slf: &Bound<'py, Self>) -> Bound<'py, Self> {
         slf.clone()
@@ -490,7 +517,7 @@ impl Hold {
     fn __repr__(&self) -> String {
         let state = match &*lock(&self.state) {
             State::Idle => "not held",
-            State::Waiting(_) | State::Busy => "waiting",
+            State::Waiting(_) | State::Busy | State::Upgrading { .. } => "waiting",
             State::Held(grip) if grip.is_valid() => "held",
             State::Held(_) => "lost",
         };
@@ -508,16 +535,6 @@ impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.__repr__())
     }
-}
-
-/// The rest of an await, in the event loop that runs: `lockspan._asyncio.wait`.
-pub(crate) fn wait_in_task<'py>(waiting: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static WAIT: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let py = waiting.py();
-    let wait = WAIT.get_or_try_init(py, || {
-        PyResult::Ok(py.import("lockspan._asyncio")?.getattr("wait")?.unbind())
-    })?;
-    wait.bind(py).call1((waiting,))?.call_method0("__await__")
 }
 
 /// The rest of an await that did not have to wait: it returns the hold at once.

@@ -1,12 +1,15 @@
-//! Which threads and tasks hold a record, so that one of them that would wait for itself is
-//! refused.
+//! Which threads and tasks hold a record or wait for it, so that one of them that would wait for
+//! itself is refused.
 //!
-//! | a waiter | is refused if a holder is |
+//! | a waiter | is refused if |
 //! |---|---|
-//! | a thread that blocks | the same thread, or any task of an event loop of this thread |
-//! | a task | the same task, or this thread before its event loop was started |
+//! | a thread that blocks | it, or a task of its event loop, has the record; or such a task waits |
+//! | a task | it holds the record, or its thread did before the event loop was started |
 //!
-//! Only a waiter whose first poll was pending looks here. A `with` block that a coroutine keeps
+//! A task that waits may be granted the record before the thread, and could not run then.
+//!
+//! Only a waiter whose poll was pending looks here: a set at each such poll, for the record that it
+//! waits for then. A `with` block that a coroutine keeps
 //! across an await counts as its thread's if nothing of this package was awaited in its event loop
 //! before.
 
@@ -14,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lockspan::Mode;
 use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -97,6 +101,15 @@ impl Holder {
         self.task.is_some()
     }
 
+    /// Whether it is the caller that would wait.
+    fn own(&self, me: &Self, blocks: bool) -> Option<Own> {
+        if me.is_same_task(self) {
+            return Some(Own::Task);
+        }
+        let is_in_the_way = self.thread == me.thread && (blocks || !self.is_in_task());
+        is_in_the_way.then_some(if self.is_in_task() { Own::Loop } else { Own::Thread })
+    }
+
     fn is_same_task(&self, other: &Self) -> bool {
         let (Some(mine), Some(theirs)) = (&self.task, &other.task) else { return false };
         // As long as a weak reference lives, asking for one of the same object returns it again.
@@ -169,51 +182,79 @@ fn weak(py: Python<'_>, task: &Bound<'_, PyAny>) -> PyResult<Py<PyWeakrefReferen
     Ok(weak)
 }
 
-/// The holders of one record in one connection.
+/// What a waiter would wait for, if that is itself.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Own {
+    Thread,
+    Task,
+    /// A task that runs in the same thread.
+    Loop,
+    /// A task of the same thread that waits for the record too.
+    LoopWaits,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// The address of the hold.
+    hold: usize,
+    holder: Holder,
+    /// In which mode a task waits; `None` if it holds the record.
+    waits: Option<Mode>,
+}
+
+/// The holders of one record in one connection, and the tasks that wait for it.
 #[derive(Debug, Default)]
-pub(crate) struct Holders(Mutex<Vec<(usize, Holder)>>);
+pub(crate) struct Holders(Mutex<Vec<Entry>>);
 
 impl Holders {
-    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Holder)>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A hold, known by its address, belongs to this holder from now on.
     pub(crate) fn enter(&self, hold: usize, holder: Holder) {
-        self.lock().push((hold, holder));
+        self.lock().push(Entry { hold, holder, waits: None });
     }
 
-    /// A hold has ended, or belongs to nobody in particular.
+    /// A task waits for the record, to hold it by this hold; [`Self::leave`] ends it.
+    pub(crate) fn wait(&self, hold: usize, holder: Holder, write: bool) {
+        let waits = Some(if write { Mode::Write } else { Mode::Read });
+        self.lock().push(Entry { hold, holder, waits });
+    }
+
+    /// A hold or a wait has ended, or belongs to nobody in particular.
     pub(crate) fn leave(&self, hold: usize) {
         let mut holders = self.lock();
-        if let Some(at) = holders.iter().rposition(|(known, _)| *known == hold) {
+        if let Some(at) = holders.iter().rposition(|entry| entry.hold == hold) {
             let left = holders.swap_remove(at);
             drop(holders);
             drop(left);
         }
     }
 
-    /// What holds the record and would have to wait for itself: `thread` or `task`.
-    /// The hold at the address `except` does not count.
-    pub(crate) fn is_own(
-        &self,
-        me: &Holder,
-        blocks: bool,
-        except: Option<usize>,
-    ) -> Option<&'static str> {
-        let holders = self.lock();
-        let others = holders.iter().filter(|(hold, _)| Some(*hold) != except);
-        let held = others.map(|(_, holder)| holder);
-        for holder in held {
-            if me.is_same_task(holder) {
-                return Some("task");
-            }
-            if holder.thread == me.thread && (blocks || !holder.is_in_task()) {
-                return Some(if holder.is_in_task() { "thread's event loop" } else { "thread" });
-            }
-        }
-        None
+    /// What of the caller, who would have to wait for the record, is in its own way.
+    pub(crate) fn own(&self, me: &Holder, blocks: bool) -> Option<Own> {
+        own(self.lock().iter(), me, blocks)
     }
+
+    /// The same for the upgrade of the hold at this address. It goes before writers that wait, but
+    /// waits for readers, also for one that was granted its read and has not run since.
+    pub(crate) fn own_reader(&self, me: &Holder, blocks: bool, hold: usize) -> Option<Own> {
+        let is_reader = |entry: &&Entry| entry.hold != hold && entry.waits != Some(Mode::Write);
+        own(self.lock().iter().filter(is_reader), me, blocks)
+    }
+}
+
+fn own<'a>(
+    entries: impl Iterator<Item = &'a Entry> + Clone,
+    me: &Holder,
+    blocks: bool,
+) -> Option<Own> {
+    let mut holders = entries.clone().filter(|entry| entry.waits.is_none());
+    let holder = holders.find_map(|entry| entry.holder.own(me, blocks));
+    let mut waiters = entries.filter(|entry| entry.waits.is_some());
+    let is_in_the_way = |entry: &Entry| blocks && entry.holder.thread == me.thread;
+    holder.or_else(|| waiters.any(is_in_the_way).then_some(Own::LoopWaits))
 }
 
 /// Shared by all handles of a record.

@@ -8,7 +8,7 @@
 //! | `sets` | several records at once |
 //! | `holders` | which thread or task holds a record, so that it does not wait for itself |
 //! | `park` | a thread waits: detached from the interpreter, and Ctrl-C ends it |
-//! | `bell`, `task` | an asyncio task waits: an event loop is woken through a file descriptor |
+//! | `bell`, `task`, `wait` | an asyncio task waits: its event loop is woken by a file descriptor |
 //! | `lost` | the event of a hold that was lost |
 //! | `convert`, `errors` | Python's values and exceptions |
 //! | `exit` | what is open when the interpreter ends |
@@ -16,8 +16,10 @@
 //! **Invariant:** an acquire of a cached record polls the client's future once, attached to the
 //! interpreter, and allocates nothing but the Python objects that the caller sees.
 //!
-//! **Invariant:** no mutex of this crate is held while a thread is detached from the interpreter,
-//! so that a child of a fork never finds one locked.
+//! **Invariant:** in a child of a fork nobody waits for a mutex of its parent. The mutexes of this
+//! crate are locked by attached threads, and not while a thread detaches, so `os.fork` finds them
+//! free. The two that threads of the client lock, to wake a waiter, are a
+//! [`ProcessMutex`](lockspan_park::fork::ProcessMutex), which a child does not lock.
 //!
 //! **Invariant:** no thread of the client ever attaches to the interpreter. Neither a program that
 //! keeps the interpreter busy nor one that ends can stop the renewal of leases or hang on it.
@@ -39,6 +41,7 @@ mod park;
 mod record;
 mod sets;
 mod task;
+mod wait;
 
 use pyo3::prelude::*;
 

@@ -10,13 +10,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
+use lockspan_park::fork::ProcessMutex;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
 use crate::convert::Seconds;
-use crate::hold::wait_in_task;
 use crate::park::{self, Boxed};
 use crate::task::Task;
+use crate::wait::{Pending, Wait};
 
 enum State {
     Watching(Boxed<()>),
@@ -26,17 +27,14 @@ enum State {
     Released,
 }
 
-/// Wakes all who wait, each under a number.
+/// Wakes all who wait, each under a number. Threads that never attach lock it; a child of a fork
+/// has nobody to wake.
 #[derive(Default)]
-struct Fan(Mutex<Vec<(u64, Waker)>>);
+struct Fan(ProcessMutex<Vec<(u64, Waker)>>);
 
 impl Fan {
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Waker)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn set(&self, number: u64, waker: &Waker) {
-        let mut wakers = self.lock();
+        let Some(mut wakers) = self.0.lock() else { return };
         match wakers.iter_mut().find(|(known, _)| *known == number) {
             Some((_, known)) => known.clone_from(waker),
             None => wakers.push((number, waker.clone())),
@@ -46,7 +44,9 @@ impl Fan {
 
 impl Wake for Fan {
     fn wake(self: Arc<Self>) {
-        let wakers = std::mem::take(&mut *self.lock());
+        let Some(mut waiting) = self.0.lock() else { return };
+        let wakers = std::mem::take(&mut *waiting);
+        drop(waiting);
         wakers.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }
@@ -118,7 +118,9 @@ impl Future for LostWait {
 
 impl Drop for LostWait {
     fn drop(&mut self) {
-        self.watch.fan.lock().retain(|(number, _)| *number != self.number);
+        if let Some(mut wakers) = self.watch.fan.0.lock() {
+            wakers.retain(|(number, _)| *number != self.number);
+        }
     }
 }
 
@@ -183,8 +185,8 @@ impl LostEvent {
         Ok(done.unwrap_or_else(|| self.is_set()))
     }
 
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wait_in_task(Self::_task(slf)?.as_any())
+    fn __await__(slf: &Bound<'_, Self>) -> PyResult<Wait> {
+        Ok(Wait::new(Pending::Task(Self::_task(slf)?.unbind())))
     }
 
     /// Calls ``callback()`` once when the record is lost, and never if it is released before. It is

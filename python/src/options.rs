@@ -27,11 +27,11 @@ pub(crate) fn connect(
             chosen = with(chosen, &name.extract::<String>()?, &value)?;
         }
     }
-    let connected = py.detach(|| {
-        let connected = chosen.blocking_connect(url);
-        exit::stay_out();
-        connected
-    });
+    let connected = py.detach(|| chosen.blocking_connect(url));
+    if exit::is_over() {
+        // Dropped, the connection is closed. Nobody would close it later.
+        return Err(errors::is_over(py));
+    }
     let locks = connected.map_err(|why| errors::connect(py, &why))?;
     Ok(Locks::new(locks, without_password(url)))
 }

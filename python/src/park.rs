@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 
-use crate::exit;
+use crate::{errors, exit};
 
 /// How often the main thread looks for signals while it waits.
 const SLICE: Duration = Duration::from_millis(50);
@@ -31,9 +31,14 @@ impl Wake for Sleeper {
 }
 
 /// Waits until the future is ready. An exception of a signal handler, such as KeyboardInterrupt,
-/// ends the wait; dropping the future then leaves the queue.
+/// ends the wait; dropping the future then leaves the queue. So does the end of the interpreter:
+/// what one connection of this process frees then, a thread that waits on another one must not get.
 pub(crate) fn wait<T>(py: Python<'_>, future: Boxed<T>) -> PyResult<T> {
     let done = wait_until(py, future, None)?;
+    if exit::is_over() {
+        drop(done);
+        return Err(errors::is_over(py));
+    }
     Ok(done.expect("without a deadline it waits until the future is ready"))
 }
 
@@ -51,12 +56,7 @@ pub(crate) fn wait_until<T>(
             return Ok(Some(done));
         }
         loop {
-            let woken = py.detach(|| {
-                let woken = sleeper.sleep(main, deadline);
-                // A thread that attached now could end in the middle of this function.
-                exit::stay_out();
-                woken
-            });
+            let woken = py.detach(|| sleeper.sleep(main, deadline));
             if woken {
                 break;
             }

@@ -12,13 +12,14 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::convert::{Seconds, shown};
 use crate::errors;
-use crate::hold::{Done, done, wait_in_task};
-use crate::holders::{Holder, SharedHolders};
+use crate::hold::{Done, done};
+use crate::holders::{Holder, Own, SharedHolders};
 use crate::locks::Locks;
 use crate::lost::LostEvent;
 use crate::park::{self, Boxed};
-use crate::record::{self, First, Record};
+use crate::record::Record;
 use crate::task::Task;
+use crate::wait::{Pending, Wait};
 
 /// A record among several: the record, who holds it, and its own mode if it has one.
 #[derive(Clone)]
@@ -152,6 +153,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What an acquire has brought.
+type Acquired = Result<AllGuard, Why>;
+
+/// Why several records were not acquired.
+enum Why {
+    Failed(LockError),
+    /// It would wait for this record, which is the caller's own.
+    Own(String, Own),
+}
+
 const NOT_HELD: &str = "the records are not held: enter the hold with `with`, or call acquire()";
 
 impl HoldAll {
@@ -160,8 +171,8 @@ impl HoldAll {
     }
 
     /// What to wait for. A thread or task that would wait for a record that it holds itself is
-    /// refused.
-    fn begin(&self, py: Python<'_>, blocks: bool) -> PyResult<Boxed<Result<AllGuard, LockError>>> {
+    /// refused, now or when the wait has come to that record.
+    fn begin(&self, py: Python<'_>, blocks: bool) -> PyResult<Boxed<Acquired>> {
         let me = if blocks { Holder::current(py)? } else { Holder::current_task(py)? };
         let mut state = lock(&self.state);
         if !matches!(*state, State::Idle) {
@@ -171,37 +182,41 @@ impl HoldAll {
         }
         *state = State::Busy;
         drop(state);
-        let mut acquire = self.acquire_all();
+        let mut acquire = self.acquire_all(me, blocks);
         match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Ok(Box::pin(std::future::ready(done))),
-            Poll::Pending => match self.own_conflict(&me, blocks) {
-                None => Ok(acquire),
-                Some((name, holder)) => {
-                    drop(acquire);
-                    *lock(&self.state) = State::Idle;
-                    Err(errors::waits_for_itself(py, &name, holder))
+            Poll::Pending => {
+                if !blocks {
+                    self.wait_in_task(py)?;
                 }
-            },
+                Ok(acquire)
+            }
         }
     }
 
-    /// A record that this thread or task holds and would wait for now, and which of both it is.
-    ///
-    /// The set may wait for another record, so each one that is held is tried by itself: a second
-    /// read is granted at once unless a writer waits.
-    fn own_conflict(&self, me: &Holder, blocks: bool) -> Option<(String, &'static str)> {
-        self.members.iter().find_map(|member| {
-            let holder = member.holders.is_own(me, blocks, None)?;
-            let write = member.mode.unwrap_or(self.mode) == Mode::Write;
-            match record::begin(&member.record, write, None) {
-                First::Pending(_) => Some((shown(member.record.name().as_bytes()), holder)),
-                First::Held(_) | First::Failed(_) => None,
+    /// The task waits from now on. It holds some of the records while it waits for others.
+    fn wait_in_task(&self, py: Python<'_>) -> PyResult<()> {
+        let holders = self.members.iter().map(|_| Holder::current_task(py)).collect();
+        let holders: Vec<_> = match holders {
+            Ok(holders) => holders,
+            Err(why) => {
+                *lock(&self.state) = State::Idle;
+                return Err(why);
             }
-        })
+        };
+        for (member, me) in self.members.iter().zip(holders) {
+            member.holders.wait(
+                self.address(),
+                me,
+                member.mode.unwrap_or(self.mode) == Mode::Write,
+            );
+        }
+        Ok(())
     }
 
-    /// The client's future for all records.
-    fn acquire_all(&self) -> Boxed<Result<AllGuard, LockError>> {
+    /// The client's future for all records. It ends when it would wait for a record of the caller's
+    /// own, whenever that is: a second read is granted at once unless a writer waits.
+    fn acquire_all(&self, me: Holder, blocks: bool) -> Boxed<Acquired> {
         let none: [lockspan::Record; 0] = [];
         let mut all = self.locks.get().inner().all(none);
         for member in &self.members {
@@ -213,20 +228,43 @@ impl HoldAll {
         if let Some(note) = &self.note {
             all = all.note(note);
         }
-        match (self.mode, self.time) {
-            (Mode::Write, None) => Box::pin(all.write()),
-            (_, None) => Box::pin(all.read()),
-            (Mode::Write, Some(time)) => Box::pin(all.write_timeout(time)),
-            (_, Some(time)) => Box::pin(all.read_timeout(time)),
-        }
+        let (members, own) = (self.members.clone(), Arc::new(Mutex::new(None)));
+        let found = Arc::clone(&own);
+        let is_own = move |record: &lockspan::Record| {
+            let is_it = |member: &&Member| member.record.name() == record.name();
+            let Some(member) = members.iter().find(is_it) else { return false };
+            let own = member.holders.own(&me, blocks);
+            if let Some(own) = own {
+                *lock(&found) = Some((shown(record.name().as_bytes()), own));
+            }
+            own.is_some()
+        };
+        let acquire = if self.mode == Mode::Write { all.write() } else { all.read() };
+        let acquire = acquire.unless(is_own);
+        let time = self.time;
+        Box::pin(async move {
+            let done = match time {
+                None => acquire.await,
+                Some(time) => acquire.within(time).await,
+            };
+            done.map_err(|why| {
+                let own = lock(&own).take();
+                own.map_or(Why::Failed(why), |(record, own)| Why::Own(record, own))
+            })
+        })
     }
 
-    fn end(&self, py: Python<'_>, done: Result<AllGuard, LockError>) -> PyResult<()> {
+    fn end(&self, py: Python<'_>, done: Acquired) -> PyResult<()> {
+        // A task that waited is no longer one that waits.
+        self.leave();
         let guard = match done {
             Ok(guard) => guard,
             Err(why) => {
                 *lock(&self.state) = State::Idle;
-                return Err(errors::lock(py, &why));
+                return Err(match why {
+                    Why::Failed(why) => errors::lock(py, &why),
+                    Why::Own(record, own) => errors::waits_for_itself(py, &record, own),
+                });
             }
         };
         let holders = self.members.iter().map(|_| Holder::current(py)).collect();
@@ -262,6 +300,19 @@ impl HoldAll {
         true
     }
 
+    /// The task that waited was cancelled, perhaps just after the records were granted.
+    fn abandon(&self) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Busy) {
+            *state = State::Idle;
+            drop(state);
+            self.leave();
+        } else {
+            drop(state);
+            self.let_go();
+        }
+    }
+
     fn leave(&self) {
         for member in &self.members {
             member.holders.leave(self.address());
@@ -285,7 +336,7 @@ impl HoldAll {
                 this.get().end(py, done)?;
                 Ok(this.clone_ref(py).into_any())
             },
-            move || *lock(&abandoned.get().state) = State::Idle,
+            move || abandoned.get().abandon(),
         )
     }
 }
@@ -392,8 +443,8 @@ impl HoldAll {
         done(_kind.py())
     }
 
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wait_in_task(Bound::new(slf.py(), Self::task(slf))?.as_any())
+    fn __await__(slf: &Bound<'_, Self>) -> PyResult<Wait> {
+        Ok(Wait::new(Pending::Task(Py::new(slf.py(), Self::task(slf))?)))
     }
 
     fn __repr__(&self) -> String {

@@ -8,12 +8,12 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::bell::Bell;
-use crate::hold::wait_in_task;
 use crate::park::Boxed;
+use crate::wait::{Pending, Wait};
 
 /// What is left to do with a result, attached to the interpreter.
 type Finish = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
-/// What to do when the task was cancelled.
+/// What to do when the task was cancelled, perhaps after the result was there.
 type Cancel = Box<dyn FnOnce() + Send>;
 /// What begins it.
 type Begin = Box<dyn FnOnce(Python<'_>) -> PyResult<Boxed<Finish>> + Send>;
@@ -30,7 +30,7 @@ struct Inner {
 pub(crate) struct Task(Mutex<Inner>);
 
 impl Task {
-    /// `cancel` is called only after `begin` has been.
+    /// `cancel` is called only after `begin` has returned a future, and not if `finish` fails.
     pub(crate) fn new<T: Send + 'static>(
         begin: impl FnOnce(Python<'_>) -> PyResult<Boxed<T>> + Send + 'static,
         finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
@@ -48,6 +48,17 @@ impl Task {
         Self(Mutex::new(Inner { begin: Some(begin), future: None, cancel, result: None }))
     }
 
+    /// The task that waited was cancelled.
+    pub(crate) fn abandon(&self) {
+        let mut inner = self.lock();
+        let (future, result) = (inner.future.take(), inner.result.take());
+        let cancel = inner.cancel.take().filter(|_| future.is_some() || result.is_some());
+        drop(inner);
+        drop(future);
+        cancel.into_iter().for_each(|cancel| cancel());
+        drop(result);
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,8 +66,8 @@ impl Task {
 
 #[pymethods]
 impl Task {
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        wait_in_task(slf.as_any())
+    fn __await__(slf: &Bound<'_, Self>) -> Wait {
+        Wait::new(Pending::Task(slf.clone().unbind()))
     }
 
     fn _poll(&self, py: Python<'_>, bell: &Bound<'_, Bell>, key: u64) -> PyResult<bool> {
@@ -71,25 +82,20 @@ impl Task {
         };
         let Poll::Ready(finish) = bell.get().poll(key, future) else { return Ok(false) };
         inner.future = None;
-        inner.cancel = None;
+        let cancel = inner.cancel.take();
         drop(inner);
         let result = finish(py)?;
-        self.lock().result = Some(result);
+        let mut inner = self.lock();
+        (inner.result, inner.cancel) = (Some(result), cancel);
         Ok(true)
     }
 
-    fn _abandon(&self) {
-        let mut inner = self.lock();
-        let (future, cancel) = (inner.future.take(), inner.cancel.take());
-        drop(inner);
-        if let Some(future) = future {
-            drop(future);
-            cancel.into_iter().for_each(|cancel| cancel());
-        }
-    }
-
     fn _result(&self, py: Python<'_>) -> Py<PyAny> {
-        self.lock().result.take().unwrap_or_else(|| py.None())
+        let mut inner = self.lock();
+        let (result, cancel) = (inner.result.take(), inner.cancel.take());
+        drop(inner);
+        drop(cancel);
+        result.unwrap_or_else(|| py.None())
     }
 }
 

@@ -89,6 +89,14 @@ def own_server():
     server.close()
 
 
+@pytest.fixture
+def own_server_of_long_leases():
+    """A server whose clients have nothing to say for a long time."""
+    server = Server(["--max-lease=120s"])
+    yield server
+    server.close()
+
+
 def run(code, *args, **options):
     """Runs a program in a process of its own, as the tests are run."""
     import sys

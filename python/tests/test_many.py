@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import os
 import threading
 
@@ -117,6 +118,7 @@ def resident_kib():
 def test_a_million_acquires_leak_nothing(server):
     locks = lockspan.connect(server.url)
     record = locks.record("leak", 1)
+    in_turn, called = [lockspan.connect(server.url, stay=(0, 0)) for _ in range(2)], []
 
     async def tasks(count):
         for _ in range(count):
@@ -141,6 +143,25 @@ def test_a_million_acquires_leak_nothing(server):
             except lockspan.Deadlock:
                 pass
 
+    async def hand_over(count):
+        """Two connections want the same record until it was granted so many times, each time to one
+        that waited for the other."""
+        until = granted() + count
+
+        async def work(record):
+            for turn in itertools.count():
+                if granted() >= until:
+                    return
+                async with record.write(timeout=120) as held:
+                    if turn % 4 == 0:
+                        held.lost.add_callback(called.append)
+                    await asyncio.sleep(0)
+
+        await asyncio.gather(*(work(one.record("turns", 1)) for one in in_turn))
+
+    def granted():
+        return sum(one.stats()["grants"] for one in in_turn)
+
     def measure():
         locks.give_back_idle()
         gc.collect()
@@ -149,13 +170,17 @@ def test_a_million_acquires_leak_nothing(server):
     turns(20_000)
     others(3_000)
     asyncio.run(tasks(20_000))
+    asyncio.run(hand_over(4_000))
     before = measure()
     turns(300_000)
     others(3_000)
     for _ in range(4):
         asyncio.run(tasks(100_000))
+    asyncio.run(hand_over(20_000))
     after = measure()
+    assert not called
     # A leak of one byte for each acquire would be a thousand KiB.
     assert after[0] - before[0] < 1_000, (before, after)
     assert after[1] <= before[1] and after[2] <= before[2], (before, after)
-    locks.close()
+    for one in (locks, *in_turn):
+        one.close()

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tarfile
@@ -218,6 +219,29 @@ def test_released_and_extended_locks_are_not_kept_until_their_timeout(client, lo
         with client.lock("kept", timeout=600, lock_class=lock_class) as lock:
             assert lock.extend(5)
     assert len(lockspan.redis._expiry.due) < 200
+
+
+def test_a_child_of_a_fork_does_not_wait_for_a_thread_of_its_parent(client, lock_class):
+    lock = client.lock("forked", timeout=600, lock_class=lock_class)
+    assert lock.acquire()
+    # As the thread that ends locks does, in the moment of the fork.
+    with lock.local.held.lock:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(PATIENCE)
+            try:
+                ok = not lock.owned()
+                for call in (lock.release, lambda: lock.extend(1), lock.reacquire):
+                    try:
+                        call()
+                        ok = False
+                    except redis.exceptions.LockError:
+                        pass
+            finally:
+                os._exit(0 if ok else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert lock.owned()
+    lock.release()
 
 
 WHAT_IT_IS = "this is a Lockspan server, which stores no keys"

@@ -10,6 +10,7 @@
 //! | [`WipedWord`] | reads 0 |
 //! | [`ProcessBound`] | its value is never dropped |
 //! | [`BoundFuture`] | its future is neither polled nor dropped |
+//! | [`ProcessMutex`] | it can't be locked, so nobody waits for a thread of the parent |
 //! | [`ProcessLocal`] | empty again: it is made anew at the next use |
 //!
 //! [`without_forks`] keeps forks waiting while a thread makes something that a child needs whole.
@@ -42,6 +43,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use crate::sync::machine::{AtomicPtr, AtomicU64, Ordering};
@@ -336,6 +338,36 @@ impl<F: Future, C: FnMut() -> Poll<F::Output> + Unpin> Future for BoundFuture<F,
 impl<F, C> fmt::Debug for BoundFuture<F, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoundFuture").finish_non_exhaustive()
+    }
+}
+
+/// A mutex that only the process that made it locks. In a child it may look locked for ever, by a
+/// thread that is not there: [`lock`](Self::lock) returns `None` without looking at it. Nor is the
+/// value dropped there, which that thread may have left half changed.
+pub struct ProcessMutex<T>(ProcessBound<Mutex<T>>);
+
+impl<T> ProcessMutex<T> {
+    /// Belongs to the calling process.
+    pub fn new(value: T) -> Self {
+        Self(ProcessBound::new(Mutex::new(value)))
+    }
+
+    /// Waits for the mutex; `None` in a child. That a thread panicked while it had locked the mutex
+    /// is ignored.
+    pub fn lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.is_current().then(|| self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<T: Default> Default for ProcessMutex<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> fmt::Debug for ProcessMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessMutex").finish_non_exhaustive()
     }
 }
 

@@ -14,6 +14,7 @@
 mod check;
 mod crates;
 mod debian;
+mod interpreters;
 mod licences;
 mod portable;
 mod python;
@@ -33,6 +34,7 @@ use crate::command::Cmd;
 use crate::workspace::Workspace;
 
 pub(crate) use check::Tried;
+pub(crate) use interpreters::smoke as python_on_all_interpreters;
 pub(crate) use python::{
     for_tests as python_for_tests, install as install_python, rehearse as rehearse_python,
     tool as python_tool,

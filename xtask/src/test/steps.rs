@@ -248,6 +248,7 @@ fn python(workspace: &Workspace) -> Result<Done> {
     built::build(workspace)?;
     let wheel = package::rehearse_python(workspace)?;
     package::install_python(workspace, &wheel)?;
+    let interpreters = package::python_on_all_interpreters(workspace, &wheel)?;
     let python = workspace.python();
     // From the root, so that the package is the installed one and not the folder beside the tests.
     Cmd::program(&python)
@@ -259,7 +260,10 @@ fn python(workspace: &Workspace) -> Result<Done> {
         .arg(workspace.target.join("bench-smoke/python"))
         .env("LOCKSPAN_PYTHON", &python)
         .run()?;
-    passed("wheel, threads and tasks, forks, redis-py's lock tests, examples, types, comparison")
+    passed(format!(
+        "wheel, threads and tasks, forks, redis-py's lock tests, examples, types, comparison; also \
+         on {interpreters}"
+    ))
 }
 
 /// What the tests of the Python package use, with a module of each. The tests count the lock tests

@@ -48,7 +48,12 @@ pub struct AcquireAll {
     note: Option<Annotation>,
     /// What is wrong with what was asked for.
     refused: Option<LockError>,
+    /// See [`Self::unless`].
+    unless: Option<Unless>,
 }
+
+/// Whether a wait for this record is refused.
+type Unless = Box<dyn Fn(&Record) -> bool + Send + Sync>;
 
 /// The acquire of one record.
 #[derive(Debug)]
@@ -83,13 +88,30 @@ impl Step {
 impl AcquireAll {
     pub(super) fn new(records: Vec<(Record, Mode)>, note: Option<Annotation>) -> Self {
         let held = Vec::with_capacity(records.len());
-        Self { records, held, step: None, batch: None, note, refused: None }
+        Self { records, held, step: None, batch: None, note, refused: None, unless: None }
     }
 
     pub(super) fn refused(why: LockError) -> Self {
         let mut this = Self::new(Vec::new(), None);
         this.refused = Some(why);
         this
+    }
+
+    /// Refuses to wait for a record for which `refuses` returns true: instead of waiting it ends
+    /// with [`LockError::Deadlock`], whose `cycle` is empty, and releases what it has. `refuses` is
+    /// asked whenever it has to wait after a poll, and must not acquire or release anything.
+    ///
+    /// For callers that know which of their threads or tasks holds what: who reads a record may
+    /// read it again in a set, until a writer waits for it.
+    pub fn unless(mut self, refuses: impl Fn(&Record) -> bool + Send + Sync + 'static) -> Self {
+        self.unless = Some(Box::new(refuses));
+        self
+    }
+
+    /// Whether it waits for a record that [`Self::unless`] refuses.
+    fn is_refused(&self) -> bool {
+        let Some(refuses) = &self.unless else { return false };
+        self.waits_for().is_some_and(refuses)
     }
 
     /// The record that it waits for: it holds those that come before. `None` before the first poll
@@ -240,7 +262,8 @@ impl AcquireAll {
         }
     }
 
-    pub(super) async fn in_time(mut self, time: Duration) -> Result<AllGuard, LockError> {
+    /// Waits for at most this long; then the error is [`LockError::Timeout`].
+    pub async fn within(mut self, time: Duration) -> Result<AllGuard, LockError> {
         // What is there at once needs no timer.
         let first = poll_fn(|context| Poll::Ready(Pin::new(&mut self).poll(context)));
         if let Poll::Ready(acquired) = first.await {
@@ -293,7 +316,13 @@ impl Future for AcquireAll {
         assert!(!this.records.is_empty(), "a future is not polled after it is ready");
         ready!(let_others_run(context));
         while this.next().is_some() || this.begins_again() {
-            match ready!(this.lock_next(context)) {
+            let locked = match this.lock_next(context) {
+                Poll::Pending if this.is_refused() => {
+                    Err(LockError::Deadlock { cycle: Vec::new() })
+                }
+                step => ready!(step),
+            };
+            match locked {
                 Ok(guard) => this.held.push(guard),
                 Err(why) => {
                     this.let_go();

@@ -18,7 +18,7 @@ macro_rules! forms {
             ///
             /// [`LockError::Timeout`] when the time is over; otherwise as [`All`] says.
             pub async fn $timeout(self, time: Duration) -> Result<AllGuard, LockError> {
-                self.$wait().in_time(time).await
+                self.$wait().within(time).await
             }
 
             #[doc = concat!("[`All::", $mode, "`] that does not wait for holders: `None` if one")]
@@ -34,7 +34,7 @@ macro_rules! forms {
                 if acquire.is_in_use_here()? {
                     return Ok(None);
                 }
-                unless_late(acquire.in_time(time).await)
+                unless_late(acquire.within(time).await)
             }
 
             #[doc = concat!("[`All::", $mode, "`] that blocks the thread.")]

@@ -21,7 +21,7 @@ use tokio::runtime::Runtime;
 use super::bugs::{self, Bug};
 use super::{AcquireAll, AllGuard};
 use crate::entry::lock;
-use crate::{Locks, Options, Record};
+use crate::{LockError, Locks, Options, Record};
 
 const NODES: usize = 3;
 const RECORDS: usize = 4;
@@ -365,4 +365,41 @@ fn a_place_in_line_that_is_left_behind_is_seen() {
 #[test]
 fn a_batch_that_is_left_behind_is_seen() {
     is_found(Bug::StaysFetched, "left");
+}
+
+#[test]
+fn a_set_does_not_wait_for_a_record_that_its_caller_refuses_to_wait_for() {
+    let world = World::new(0);
+    let (mine, theirs) = (&world.records[0], &world.records[1]);
+    let hold = |record: &Record| world.runtime.block_on(record.clone().write_owned()).unwrap();
+    let kept = hold(&theirs[0]);
+    let last = theirs[1].name().clone();
+    let unless = move |record: &Record| *record.name() == last;
+    let set = || world.nodes[0].all([&mine[0], &mine[1]]).write().unless(unless.clone());
+    let poll = |set: Pin<&mut AcquireAll>| {
+        let _inside = world.runtime.enter();
+        set.poll(&mut Context::from_waker(Waker::noop()))
+    };
+    // It may wait for the first, and is refused when it has come to the second.
+    let mut waiting = Box::pin(set());
+    assert!(poll(waiting.as_mut()).is_pending());
+    world.run(QUIET);
+    assert!(poll(waiting.as_mut()).is_pending());
+    let other = hold(&theirs[1]);
+    drop(kept);
+    let mut refused = None;
+    for _ in 0..QUIET {
+        world.run(QUIET);
+        if let Poll::Ready(done) = poll(waiting.as_mut()) {
+            refused = Some(done);
+            break;
+        }
+    }
+    let Some(Err(LockError::Deadlock { cycle })) = refused else { panic!("{refused:?}") };
+    assert!(cycle.is_empty());
+    // It holds nothing, and what it does not wait for is granted.
+    drop(other);
+    drop((hold(&theirs[0]), hold(&theirs[1])));
+    drop((hold(&mine[0]), hold(&mine[1])));
+    assert!(poll(Box::pin(set()).as_mut()).is_ready());
 }

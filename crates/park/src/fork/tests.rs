@@ -155,3 +155,32 @@ fn a_child_makes_a_local_value_anew() {
     assert!(in_a_child(|| LOCAL.get().is_none() && *LOCAL.get_or_init(|| 2) == 2));
     assert_eq!(LOCAL.get(), Some(&1));
 }
+
+#[test]
+fn in_its_own_process_a_mutex_is_locked_although_a_thread_panicked_with_it() {
+    let mutex = std::sync::Arc::new(ProcessMutex::new(1));
+    let theirs = std::sync::Arc::clone(&mutex);
+    let ended = std::thread::spawn(move || {
+        *theirs.lock().unwrap() = 2;
+        let _guard = theirs.lock();
+        panic!("on purpose");
+    });
+    assert!(ended.join().is_err());
+    assert_eq!(*mutex.lock().unwrap(), 2);
+}
+
+#[cfg(all(unix, not(miri)))]
+#[test]
+fn a_child_does_not_wait_for_a_mutex_that_a_thread_of_its_parent_has_locked() {
+    let value = std::sync::Arc::new(());
+    let counted = std::sync::Arc::clone(&value);
+    let mutex = ProcessMutex::new(value);
+    let locked = mutex.lock();
+    assert!(locked.is_some());
+    assert!(in_a_child(|| mutex.lock().is_none()));
+    drop(locked);
+    assert!(in_a_child(move || {
+        drop(mutex);
+        std::sync::Arc::strong_count(&counted) == 2
+    }));
+}
