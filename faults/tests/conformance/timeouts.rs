@@ -18,8 +18,8 @@ fn timed_out<T>(acquired: Result<T, LockError>) -> TimedOut {
     }
 }
 
-/// How a wait for `WHILE` ends once the server has told what `is_told` looks for. A busy machine may
-/// need several waits: the error has what the server said by then.
+/// How a wait for `WHILE` ends once the server has told what `is_told` looks for. A busy machine
+/// may need several waits: the error has what the server said by then.
 async fn told<T>(
     mut wait: impl AsyncFnMut() -> Result<T, LockError>,
     is_told: impl Fn(&TimedOut) -> bool,

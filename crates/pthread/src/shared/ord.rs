@@ -1,6 +1,6 @@
-//! Every memory ordering of the process-shared lock, with its reason: T1 to T9 of its word, G1 to G3
-//! of the writers' line before it. `cargo xtask weaken` sets each to `Relaxed` in turn and demands
-//! that a model fails.
+//! Every memory ordering of the process-shared lock, with its reason: T1 to T9 of its word, G1 to
+//! G3 of the writers' line before it. `cargo xtask weaken` sets each to `Relaxed` in turn and
+//! demands that a model fails.
 
 use crate::sync::Ordering;
 
