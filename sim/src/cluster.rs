@@ -39,6 +39,8 @@ pub(crate) enum Reply {
     Renewed { sent: Tick, handovers: Vec<(u64, Handover)>, leave: Option<(u64, GroupSet)> },
     /// Writes up to this number are durable.
     Written { upto: u64 },
+    /// There is something new for the server, which hears it when it renews.
+    News,
     /// The lease has ended.
     Gone,
 }
@@ -57,6 +59,8 @@ struct Member {
     life: u32,
     /// None if the lease has ended.
     until: Option<Tick>,
+    /// It gets no groups any more.
+    departs: bool,
     /// It has spoken since its welcome.
     started: bool,
     groups: GroupSet,
@@ -120,6 +124,8 @@ pub(crate) struct Cluster {
     epochs: Vec<Epoch>,
     members: Vec<Member>,
     handed_over: u64,
+    /// Servers for which there is something new.
+    news: Vec<u8>,
 }
 
 /// What a change of owners was like.
@@ -142,7 +148,7 @@ impl Cluster {
             members[usize::from(group.0) * owners / GROUPS].groups.insert(group);
         }
         let epochs = vec![Epoch::NONE; GROUPS];
-        Self { clock, lease, rng, several, epochs, members, handed_over: 0 }
+        Self { clock, lease, rng, several, epochs, members, handed_over: 0, news: Vec::new() }
     }
 
     /// How long after it has asked a server may believe in its lease, by its own clock.
@@ -250,9 +256,35 @@ impl Cluster {
         self.members.iter().map(|one| one.sessions.len() + one.formers.len()).sum()
     }
 
-    /// Asks a living server to leave some of its groups, if another one lives: nearly none, half of
-    /// them, any, or all. Says whether it is all.
-    pub(crate) fn plan_move(&mut self, from: u8) -> Option<bool> {
+    /// The servers for which there is something new since this was asked last.
+    pub(crate) fn take_news(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// A server is to depart, if another lives. Whether it has nothing any more.
+    pub(crate) fn depart(&mut self, server: u8) -> Option<bool> {
+        let at = usize::from(server);
+        self.living(at).next()?;
+        let member = &mut self.members[at];
+        member.departs = true;
+        Some(member.groups.is_empty())
+    }
+
+    /// Asks a living server to leave some of its groups, if another one lives: of those that may
+    /// move nearly none, half of them, any, or all. Says whether it is all.
+    pub(crate) fn plan_move(&mut self, from: u8, may_move: GroupSet) -> Option<bool> {
+        let share = [1, 4, 8, 12, 16][self.rng.usize(..5)];
+        self.plan_move_of(from, may_move, share)
+    }
+
+    /// The same, of each sixteen so many.
+    pub(crate) fn plan_move_of(
+        &mut self,
+        from: u8,
+        may_move: GroupSet,
+        share: u32,
+    ) -> Option<bool> {
+        self.news.push(from);
         let from = usize::from(from);
         let has_heir = self.living(from).next().is_some();
         let member = &mut self.members[from];
@@ -262,15 +294,9 @@ impl Cluster {
         }
         self.handed_over += 1;
         let rng = &mut self.rng;
-        let share = [1, 4, 8, 12, 16][rng.usize(..5)];
-        let some = member.groups.iter().filter(|_| rng.u32(..16) < share).collect();
+        let some = member.groups.and(may_move).iter().filter(|_| rng.u32(..16) < share).collect();
         member.leaving = Some((self.handed_over, some));
         (!some.is_empty()).then_some(some == member.groups)
-    }
-
-    /// Whether groups are on their way from one server to another.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.members.iter().any(|one| one.leaving.is_some() || !one.handovers.is_empty())
     }
 
     /// Whether a server owns all these groups, in an epoch that is not above.
@@ -314,7 +340,9 @@ impl Cluster {
 
     /// The living servers but for `other`.
     fn living(&self, other: usize) -> impl Iterator<Item = usize> {
-        let alive = move |&at: &usize| at != other && self.members[at].until.is_some();
+        let alive = move |&at: &usize| {
+            at != other && self.members[at].until.is_some() && !self.members[at].departs
+        };
         (0..self.members.len()).filter(alive)
     }
 
@@ -333,6 +361,7 @@ impl Cluster {
             return;
         }
         self.handed_over += 1;
+        self.news.push(heir as u8);
         let above = self.epoch_of(groups);
         let acts = self.lease;
         let heir = &mut self.members[heir];
@@ -463,7 +492,7 @@ mod tests {
     fn a_server_that_leaves_groups_keeps_its_sessions() {
         let mut cluster = cluster();
         cluster.handle(10, 0, 1, Request::Write { first: 1, writes: vec![session(17)] });
-        while cluster.plan_move(0).is_none() {
+        while cluster.plan_move(0, GroupSet::ALL).is_none() {
             cluster.members[0].leaving = None;
         }
         let asked = cluster.handle(11, 0, 1, renew(0));

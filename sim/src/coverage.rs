@@ -39,6 +39,8 @@ hits! {
     Moved "fault: groups moved between living servers",
     MovedInGrace "fault: groups moved while their server recovered",
     Drained "fault: server asked to leave all groups",
+    Departed "fault: server left all groups and departed",
+    LateAnswer "fault: answer to re-assertions held up while its groups move",
     Joined "fault: server joined later",
     Suspected "fault: groups of a living server given to others",
     SeveralHeirs "fault: groups of one server went to several",

@@ -58,6 +58,8 @@ pub enum Bug {
     GraceWithoutOwn,
     /// Server: a stranger is believed while the former owner may still act.
     StrangerRecoveredEarly,
+    /// Server: of the groups that a node tells about, only the lowest is looked up.
+    LowestGroupOnly,
     /// Node: a revoke of an earlier grant takes the present one.
     RevokeIgnoresSeq,
     /// Node: the lease counts from when the answer arrived.
@@ -82,6 +84,8 @@ pub enum Bug {
     SeqNotRaised,
     /// Node: what an extension does not name is extended by it.
     CapForgotten,
+    /// Node: the answer that all was heard counts as an extension, however late it comes.
+    RecoveredExtends,
     /// Node: it heeds what a server says about a group that has a later owner.
     HeedsReplaced,
     /// Node: it tells a server what became of a record whose group has a later owner.
@@ -153,6 +157,7 @@ impl Bug {
         Self::SpeakerEndsFirst,
         Self::GraceWithoutOwn,
         Self::StrangerRecoveredEarly,
+        Self::LowestGroupOnly,
         Self::RevokeIgnoresSeq,
         Self::LeaseFromArrival,
         Self::NoMargin,
@@ -165,6 +170,7 @@ impl Bug {
         Self::EndBeforePages,
         Self::SeqNotRaised,
         Self::CapForgotten,
+        Self::RecoveredExtends,
         Self::HeedsReplaced,
         Self::AnswersReplaced,
         Self::FormerAnsweredOnce,

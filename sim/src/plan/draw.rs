@@ -131,6 +131,8 @@ impl Plan {
             one_way: 0,
             store_cut: 0,
             moves: 0,
+            late_answers: 0,
+            departs: 0,
             suspects: 0,
             joins: 0,
             heirs: 0,
@@ -209,12 +211,21 @@ impl Plan {
         self.drift = pick(rng, &[0, DRIFT_COVERED, DRIFT_COVERED]);
         self.hold_max = pick(rng, &[10 * MS, 200 * MS, 600 * MS]);
         self.records = self.records.min(rng.u64(1..=12));
+        self.departs = u64::from(self.servers > 2 && rng.u32(..4) == 0);
         if self.is_planned_only() {
             return;
         }
-        match rng.u32(..6) {
+        match rng.u32(..7) {
+            // Who hears late that all was heard, and can't reach the owner after that one.
+            6 => {
+                self.few_records(rng);
+                self.hold_max = 1500 * MS;
+                self.late_answers = 500;
+                self.moves = self.time / rng.u64(6..15);
+                (self.suspects, self.server_crash, self.store_cut) = (0, 0, 0);
+            }
             // A server that was replaced and does not know does harm where many want the same.
-            0 => {
+            0 | 5 => {
                 self.few_records(rng);
                 self.suspects = self.time / rng.u64(4..12);
                 (self.moves, self.server_crash, self.store_cut) = (0, 0, 0);

@@ -146,6 +146,10 @@ pub struct Plan {
     pub store_cut: u64,
     /// Gap of moves of groups between living servers.
     pub moves: u64,
+    /// Share of answers to re-assertions that are held up, while what they are about moves on.
+    pub late_answers: u64,
+    /// Whether a server leaves all that it has and departs for good (0 or 1).
+    pub departs: u64,
     /// Gap of suspicions: groups of a living server go to others, and it is not told.
     pub suspects: u64,
     /// Whether the last server starts later than the others, and without groups (0 or 1).
@@ -210,7 +214,8 @@ impl Plan {
         self.nodes * self.threads
     }
 
-    /// Whether nothing goes wrong but that groups move, and servers join: then no guard is lost.
+    /// Whether nothing goes wrong but that groups move, servers join and depart, and whatever takes
+    /// time takes a small part of a lease: then no node loses a guard. A stranger may.
     pub(crate) fn is_planned_only(&self) -> bool {
         let faults = [
             self.late,
@@ -218,6 +223,7 @@ impl Plan {
             self.cut,
             self.one_way,
             self.store_cut,
+            self.late_answers,
             self.suspects,
             self.node_crash,
             self.node_pause,
@@ -225,7 +231,10 @@ impl Plan {
             self.server_pause,
             self.retires,
         ];
-        self.class == Class::Moving && faults.iter().all(|&gap| gap == 0)
+        let is_fast = self.delay_max.max(self.disk_max) <= self.ttl / 50;
+        matches!(self.class, Class::Moving | Class::Strangers)
+            && is_fast
+            && faults.iter().all(|&gap| gap == 0)
     }
 
     pub(crate) fn stay(&self) -> StayLimits {

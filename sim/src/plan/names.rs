@@ -31,6 +31,8 @@ const NUMBERS: &[Number] = &[
     ("one-way", |plan| &mut plan.one_way, 0),
     ("store-cut", |plan| &mut plan.store_cut, 0),
     ("move", |plan| &mut plan.moves, 0),
+    ("late-answers", |plan| &mut plan.late_answers, 0),
+    ("departs", |plan| &mut plan.departs, 0),
     ("suspect", |plan| &mut plan.suspects, 0),
     ("joins", |plan| &mut plan.joins, 0),
     ("heirs", |plan| &mut plan.heirs, 0),

@@ -4,6 +4,7 @@
 use fastrand::Rng;
 use lockspan_protocol::Input;
 
+use super::stores::Link;
 use super::{Event, World};
 use crate::coverage::Hit;
 use crate::plan::Class;
@@ -18,8 +19,10 @@ pub(super) enum Fault {
     Crash { machine: Machine, until: u64 },
     Pause { machine: Machine, until: u64 },
     Move { from: u8 },
+    MoveAll { from: u8 },
     Suspect { server: u8, cut: Option<u64> },
     Retire { server: u8, which: usize },
+    Depart { server: u8 },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +59,12 @@ impl World {
             if gap > 0 {
                 self.plan_kind(kind, gap);
             }
+        }
+        if self.plan.departs > 0 {
+            let mut rng = stream::Fault(u8::MAX).rng(self.plan.seed);
+            let at = rng.u64(self.plan.time / 4..=self.plan.time * 3 / 4);
+            let server = rng.u8(..self.servers.len() as u8);
+            self.queue.push(at, Event::Fault(Fault::Depart { server }));
         }
     }
 
@@ -180,6 +189,7 @@ impl World {
             }
             Fault::Pause { machine, until } => self.pause(machine, until),
             Fault::Move { from } => self.move_groups(from),
+            Fault::MoveAll { from } => self.move_all(from),
             Fault::Suspect { server, cut } => {
                 self.suspect(server);
                 if let Some(until) = cut {
@@ -187,6 +197,47 @@ impl World {
                 }
             }
             Fault::Retire { server, which } => self.retire(server, which),
+            Fault::Depart { server } => self.depart(server),
+        }
+    }
+
+    /// The answer that all was heard is held up. Its server leaves groups meanwhile, and the node
+    /// can't reach the next owner: it goes on with what it knows. Says until when.
+    pub(super) fn hold_up_answer(&mut self, node: u8, server: u8) -> Option<u64> {
+        let may = self.plan.late_answers > 0 && self.now < self.plan.time;
+        if !may || self.net.cuts_of_nodes() > 0 || self.rng.u64(..1000) >= self.plan.late_answers {
+            return None;
+        }
+        self.coverage.hit(Hit::LateAnswer);
+        let (now, ttl) = (self.now, self.plan.ttl);
+        let leaves_at = now + self.rng.u64(1..ttl / 10);
+        self.queue.push(leaves_at, Event::Fault(Fault::MoveAll { from: server }));
+        let until = (now + self.rng.u64(ttl..2 * ttl)).min(self.plan.time);
+        let others = (0..self.servers.len() as u8).filter(|&other| other != server);
+        for other in others {
+            self.cut(Machine::Node(node), Machine::Server(other), true, until);
+        }
+        Some(now + self.rng.u64(ttl / 2..ttl))
+    }
+
+    /// A server leaves all that it has, and stops when another has it. It comes back no more.
+    fn depart(&mut self, number: u8) {
+        let is_up = self.servers[usize::from(number)].up;
+        let Some(cluster) = self.cluster.as_mut().filter(|_| is_up) else { return };
+        match cluster.depart(number) {
+            None => {}
+            Some(true) => {
+                self.coverage.hit(Hit::Departed);
+                self.crash_server(number);
+                self.servers[usize::from(number)].link = Link::new();
+            }
+            Some(false) => {
+                self.move_all(number);
+                let again = self.now + self.plan.ttl / 10;
+                if again < self.plan.time {
+                    self.queue.push(again, Event::Fault(Fault::Depart { server: number }));
+                }
+            }
         }
     }
 

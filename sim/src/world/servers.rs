@@ -316,7 +316,9 @@ impl World {
             return self.send(link, || words::to_node(&words), event);
         }
         let node = node_of(session);
+        let mut held_up = None;
         if let ToNode::Recovered { term, former } = &message {
+            held_up = self.hold_up_answer(node, number);
             if *former != session {
                 self.cut_at_answer(node, number);
             }
@@ -325,6 +327,9 @@ impl World {
         let link = (Machine::Server(number), Machine::Node(node));
         let words = message.clone();
         let event = || Event::ToNode { node, server: number, session, message: message.clone() };
+        if let Some(at) = held_up {
+            return self.queue.push(at, event());
+        }
         self.send(link, || words::to_node(&words), event);
     }
 

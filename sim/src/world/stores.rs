@@ -70,16 +70,34 @@ impl World {
 
     /// Says hello to the store, or renews; and again after a quarter of the lease.
     pub(super) fn renew(&mut self, number: u8) {
-        let server = &mut self.servers[usize::from(number)];
-        let (life, sent) = (server.life, server.clock.at(self.now));
+        self.say_alive(number);
+        self.write_to_store(number);
+        let life = self.servers[usize::from(number)].life;
+        let again = self.now + self.plan.ttl / 4;
+        self.queue.push(again, Event::Renew { server: number, life });
+    }
+
+    fn say_alive(&mut self, number: u8) {
+        let server = &self.servers[usize::from(number)];
+        let sent = server.clock.at(self.now);
         let request = match server.machine {
             None => Request::Hello { sent },
             Some(_) => Request::Renew { sent, upto: server.link.upto, left: server.link.left },
         };
         self.ask_store(number, request);
-        self.write_to_store(number);
-        let again = self.now + self.plan.ttl / 4;
-        self.queue.push(again, Event::Renew { server: number, life });
+    }
+
+    /// Where groups move and little goes wrong, servers hear of it as soon as the store knows:
+    /// what nobody serves is not extended by anybody. Elsewhere they hear of it when they renew.
+    fn tell_of_news(&mut self) {
+        let is_told = self.plan.is_planned_only() || self.plan.late_answers > 0;
+        let Some(cluster) = &mut self.cluster else { return };
+        for server in cluster.take_news() {
+            if is_told {
+                let life = self.servers[usize::from(server)].life;
+                self.store_replies(server, life, Reply::News);
+            }
+        }
     }
 
     fn write_to_store(&mut self, number: u8) {
@@ -116,6 +134,7 @@ impl World {
             self.tell_news(number, term);
         }
         self.store_replies(number, life, reply);
+        self.tell_of_news();
         self.wind_store();
     }
 
@@ -188,6 +207,7 @@ impl World {
                 }
             }
             Reply::Written { upto } => self.written(number, upto),
+            Reply::News => self.say_alive(number),
             Reply::Gone => {
                 self.note(Machine::Server(number), || "has lost its lease".to_owned());
                 self.crash_server(number);
@@ -253,21 +273,31 @@ impl World {
     }
 
     /// The store begins to move some groups from one living server to another.
-    ///
-    /// Where nothing but this may happen, one move follows the other: who moves groups on while
-    /// nodes are still re-asserting what is in them has to know that leases may end over it.
+    /// Others may be under way, and servers may still be recovering from earlier ones. Where
+    /// nothing but moves may happen, a group that its owner does not serve yet stays: nobody could
+    /// extend what nodes have there, however often it moves.
     pub(super) fn move_groups(&mut self, from: u8) {
-        let is_busy = |machine: &LockServer| machine.is_recovering();
-        let mut machines = self.servers.iter().filter_map(|server| server.machine.as_ref());
-        let is_careful = self.plan.is_planned_only();
-        let busy = is_careful && machines.any(is_busy);
-        let Some(cluster) = self.cluster.as_mut().filter(|_| !busy) else { return };
-        if is_careful && cluster.is_moving() {
-            return;
-        }
-        if cluster.plan_move(from) == Some(true) {
+        let may_move = self.may_move(from);
+        let Some(cluster) = self.cluster.as_mut() else { return };
+        if cluster.plan_move(from, may_move) == Some(true) {
             self.coverage.hit(Hit::Drained);
         }
+        self.tell_of_news();
+    }
+
+    /// The same, of all that it has.
+    pub(super) fn move_all(&mut self, from: u8) {
+        let may_move = self.may_move(from);
+        let Some(cluster) = self.cluster.as_mut() else { return };
+        cluster.plan_move_of(from, may_move, 16);
+        self.tell_of_news();
+    }
+
+    fn may_move(&self, from: u8) -> GroupSet {
+        let machine = self.servers[usize::from(from)].machine.as_ref();
+        let terms = machine.into_iter().flat_map(|machine| machine.terms());
+        let served = terms.fold(GroupSet::EMPTY, |all, term| all.or(term.groups));
+        if self.plan.is_planned_only() { served } else { GroupSet::ALL }
     }
 
     /// The lease with the store counts from when the server has asked.

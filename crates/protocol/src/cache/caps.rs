@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ask::Over;
 use super::entry::{Entry, Held, Rest};
+use super::link::lease_end;
 use super::{LeaseId, LockCache, Output};
+use crate::bugs::Bug;
 use crate::ids::{ServerId, SessionId};
 use crate::messages::Term;
 use crate::record::Record;
@@ -30,6 +32,10 @@ pub(super) struct CapId(u32);
 pub(super) struct Unnamed(Vec<(GroupSet, Tick)>);
 
 impl Unnamed {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// An extension is for these groups, and in all others the lease stays as it stood.
     pub(super) fn extended(&mut self, groups: GroupSet, stood: Tick) {
         self.clear(groups);
@@ -41,11 +47,24 @@ impl Unnamed {
     }
 
     /// The lease of the session counts in these groups.
-    pub(super) fn clear(&mut self, groups: GroupSet) {
+    fn clear(&mut self, groups: GroupSet) {
         self.0.retain_mut(|(set, _)| {
             *set = set.without(groups);
             !set.is_empty()
         });
+    }
+
+    /// The lease, which ends at `until`, is known to stand in this group up to `end` at least.
+    pub(super) fn stands(&mut self, group: Group, end: Tick, until: Tick) {
+        if self.end(group).is_some_and(|before| before < end) {
+            let group = GroupSet::from_iter([group]);
+            self.clear(group);
+            match self.0.iter_mut().find(|(_, other)| *other == end) {
+                _ if end >= until => {}
+                Some((set, _)) => *set = set.or(group),
+                None => self.0.push((group, end)),
+            }
+        }
     }
 
     /// When the lease of the session ends in this group, if that is earlier than elsewhere.
@@ -153,9 +172,51 @@ impl LockCache {
         }
     }
 
+    /// The cap of a grant by this server: none, unless the lease ends earlier in its group.
+    pub(super) fn cap_of_unnamed(
+        &mut self,
+        server: ServerId,
+        record: &Record,
+        out: &mut Vec<Output>,
+    ) -> Option<CapId> {
+        let end = self.unnamed_end(server, record)?;
+        Some(self.cap_until(end, out))
+    }
+
+    /// `server` has said something about its term in these groups: it was their owner at some time
+    /// since the node first heard of that term. What an extension does not name stands for a lease
+    /// from then, and not from when the answer came: it may have been long on its way.
+    pub(super) fn owner_proven(&mut self, server: ServerId, term: Term) {
+        let Some(link) = self.links.get_mut(server).filter(|link| !link.unnamed.is_empty()) else {
+            return;
+        };
+        let until = link.until;
+        // What is known of a later epoch says nothing about this one.
+        let is_of = |group: &Group| self.routes.is_owner(server, *group, term.epoch);
+        for group in term.groups.iter().filter(is_of) {
+            let since = self.routes.since(group);
+            let is_late = self.config.bugs.has(Bug::RecoveredExtends);
+            let end = if is_late { until } else { lease_end(&self.config, since, since) };
+            link.unnamed.stands(group, end, until);
+        }
+    }
+
+    /// Whether something in these groups lives out an earlier lease, is not being told to `server`,
+    /// which owns it, and should be: what has told of the term was lost.
+    pub(super) fn is_untold(&self, server: ServerId, groups: GroupSet) -> bool {
+        let is_untold = |(record, entry): (&Record, &Entry)| {
+            let held = entry.held.filter(|held| held.cap.is_some());
+            let group = record.group();
+            held.is_some_and(|held| held.rest.epoch < self.routes.epoch(group))
+                && self.routes.owner(group) == Some(server)
+                && !self.is_recovering(record)
+        };
+        !self.caps.ends.is_empty() && self.records.iter_in(groups).any(is_untold)
+    }
+
     /// All that was told to this server in the term has arrived. A grant of the term itself may
-    /// have overtaken the answer, and got the cap of its group: it has the whole lease, as if it
-    /// had come after the answer.
+    /// have overtaken the answer, and got the cap of its group: it has as much of the lease as if
+    /// it had come after the answer.
     pub(super) fn lift_caps_of_term(
         &mut self,
         server: ServerId,
@@ -169,7 +230,8 @@ impl LockCache {
                 && self.routes.owner(record.group()) == Some(server)
         };
         for record in self.records.which_in(term.groups, is_lifted) {
-            self.set_cap(&record, None, out);
+            let cap = self.cap_of_unnamed(server, &record, out);
+            self.set_cap(&record, cap, out);
         }
     }
 

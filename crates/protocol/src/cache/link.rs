@@ -48,6 +48,8 @@ pub(super) struct Link {
     pub(super) until: Tick,
     /// Where it ends earlier.
     pub(super) unnamed: Unnamed,
+    /// A term was told before the answer to the open came. That answer may be older.
+    pub(super) missed_term: bool,
     /// When the open or a keep-alive is to be sent next.
     pub(super) due: Tick,
     /// The last keep-alive.
@@ -86,11 +88,14 @@ impl Links {
         self.0.values().map(|link| link.due.min(link.until)).min()
     }
 
-    /// All that rests on the session with `server` in these groups has its whole lease.
-    pub(super) fn is_whole(&mut self, server: ServerId, groups: GroupSet) {
+    pub(super) fn missed_term(&mut self, server: ServerId) {
         if let Some(link) = self.0.get_mut(&server) {
-            link.unnamed.clear(groups);
+            link.missed_term = true;
         }
+    }
+
+    pub(super) fn get_mut(&mut self, server: ServerId) -> Option<&mut Link> {
+        self.0.get_mut(&server)
     }
 
     fn which(&self, is_so: impl Fn(&Link) -> bool) -> Vec<ServerId> {
@@ -121,7 +126,7 @@ impl Link {
 }
 
 /// When a lease ends that was asked for at `sent` and answered `now`.
-fn lease_end(config: &Config, sent: Tick, now: Tick) -> Tick {
+pub(super) fn lease_end(config: &Config, sent: Tick, now: Tick) -> Tick {
     if config.bugs.has(Bug::LeaseForgotten) {
         return Tick(u64::MAX);
     }
@@ -169,6 +174,7 @@ impl LockCache {
             is_open: false,
             until: lease_end(&self.config, now, now),
             unnamed: Unnamed::default(),
+            missed_term: false,
             due,
             number: 0,
             unanswered: [(0, now)].into(),
@@ -241,6 +247,7 @@ impl LockCache {
     ) {
         let Some(link) = self.links.0.get_mut(&server) else { return };
         let is_first = !link.is_open;
+        let missed_term = std::mem::take(&mut link.missed_term);
         if is_first {
             link.is_open = true;
             link.answered(0, now, &self.config);
@@ -248,6 +255,9 @@ impl LockCache {
         }
         for &term in terms {
             self.opened_term(now, server, term, is_first, out);
+        }
+        if missed_term {
+            self.say_open(server, out);
         }
         self.advance_all(now, out);
     }
@@ -279,7 +289,8 @@ impl LockCache {
             let moved: GroupSet = unnamed
                 .iter()
                 .filter(|&group| {
-                    self.routes.owner(group) == Some(server) && !self.recovers(server, group)
+                    self.routes.owner(group) == Some(server)
+                        && !self.recovers(server, session, group)
                 })
                 .collect();
             self.locate(now, moved, out);
@@ -289,7 +300,7 @@ impl LockCache {
         self.extend_recoveries((server, session), extended, until);
         // It serves groups in a term of which the node has not heard, and has something of them.
         let unheard = |group| self.routes.owner(group) != Some(server);
-        if named.and(self.records.groups()).iter().any(unheard) {
+        if named.and(self.records.groups()).iter().any(unheard) || self.is_untold(server, named) {
             self.say_open(server, out);
         }
     }

@@ -522,6 +522,9 @@ impl LockCache {
             return self.message_to_former(now, server, session, &message, out);
         };
         if !link.is_open && !matches!(message, ToNode::Opened { .. } | ToNode::NoSession) {
+            if matches!(message, ToNode::Serving(_)) {
+                self.links.missed_term(server);
+            }
             return;
         }
         if self.is_of_replaced(server, &message) && !self.config.bugs.has(Bug::HeedsReplaced) {

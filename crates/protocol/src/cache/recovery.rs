@@ -43,7 +43,7 @@ use std::collections::BTreeMap;
 use super::ask::Over;
 use super::entry::{Ask, Place, Rest};
 use super::pages::{Index, Reassertion, Recovery, UnderWay, Waiting, What, total};
-use super::{LeaseId, LockCache, Output};
+use super::{LockCache, Output};
 use crate::bugs::Bug;
 use crate::ids::{Seq, ServerId, SessionId};
 use crate::messages::{Term, ToServer};
@@ -64,10 +64,11 @@ impl LockCache {
             || recoveries.any(|recovery| recovery.server == server && recovery.has(record))
     }
 
-    /// Whether something of the group is being told to this server.
-    pub(super) fn recovers(&self, server: ServerId, group: Group) -> bool {
-        let mut recoveries = self.recoveries.iter();
-        recoveries.any(|it| it.server == server && it.term.groups.contains(group))
+    /// Whether what the session with this server itself had in the group is being told to it: then
+    /// extensions do not name the group.
+    pub(super) fn recovers(&self, server: ServerId, session: SessionId, group: Group) -> bool {
+        let mut of = self.recoveries.iter().filter(|it| it.server == server);
+        of.any(|it| it.former == session && it.term.groups.contains(group))
     }
 
     /// A server that has a session now, perhaps for the first time, serves this term.
@@ -79,12 +80,13 @@ impl LockCache {
         is_first: bool,
         out: &mut Vec<Output>,
     ) {
-        let heard = self.routes.hear(server, term);
+        let heard = self.routes.hear(now, server, term);
         if heard.is_late {
             return;
         }
         self.replaces(term);
-        if heard.is_new || is_first {
+        let is_told = self.recoveries.iter().any(|it| it.is_of(server, term));
+        if heard.is_new || is_first || (!is_told && self.has_untold(term)) {
             self.speak_for_all(now, server, term, !is_first, out);
         }
     }
@@ -97,7 +99,7 @@ impl LockCache {
         term: Term,
         out: &mut Vec<Output>,
     ) {
-        let heard = self.routes.hear(server, term);
+        let heard = self.routes.hear(now, server, term);
         if heard.is_late {
             return;
         }
@@ -146,7 +148,7 @@ impl LockCache {
         if self.links.open(server).is_some() {
             return self.serving(now, server, term, out);
         }
-        let heard = self.routes.hear(server, term);
+        let heard = self.routes.hear(now, server, term);
         if heard.is_late {
             return;
         }
@@ -295,6 +297,7 @@ impl LockCache {
     ) {
         let Some(at) = self.recovery(server, former, term) else { return };
         let recovery = self.recoveries.remove(at);
+        self.owner_proven(server, term);
         for Reassertion { record, .. } in &recovery.claims {
             if self.is_current(record, server, term) {
                 self.move_claim(now, record, &recovery, out);
@@ -305,9 +308,10 @@ impl LockCache {
                 }
             }
         }
-        self.links.is_whole(server, term.groups);
-        self.lift_caps_of_term(server, recovery.term, out);
+        self.lift_caps_of_term(server, term, out);
         self.prune_caps(server, out);
+        // What was proven may be over already.
+        self.end_caps(now, out);
         self.flush(out);
         self.send_pages(now, server, out);
         self.advance_in(now, recovery.term.groups, out);
@@ -564,15 +568,17 @@ impl LockCache {
             return;
         };
         let rest = Rest { server: recovery.server, session, epoch: recovery.term.epoch };
-        let Some(entry) = self.records.get_mut(record) else { return };
-        if let Some(held) = entry.held.as_mut().filter(|held| recovery.is_about(held.rest)) {
-            let (was_capped, was_at) = (held.cap.take().is_some(), held.rest.server);
+        if self.held(record).is_some_and(|held| recovery.is_about(held.rest)) {
+            let cap = self.cap_of_unnamed(recovery.server, record, out);
+            let Some(entry) = self.records.get_mut(record) else { return };
+            let Some(held) = entry.held.as_mut() else { return };
+            let (was_cap, was_at) = (std::mem::replace(&mut held.cap, cap), held.rest.server);
             held.rest = rest;
+            let lease = Self::lease_of(*held);
             // The new owner will say whether somebody wants it.
             let is_old = held.wished_at.is_none_or(|at| at.epoch() < rest.epoch);
             let drained = is_old && entry.drain.take().is_some();
-            if was_capped || was_at != recovery.server {
-                let lease = LeaseId::Server(recovery.server);
+            if was_cap != cap || was_at != recovery.server {
                 out.push(Output::Rests { record: record.clone(), lease });
             }
             if drained {

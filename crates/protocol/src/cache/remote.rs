@@ -67,8 +67,7 @@ impl LockCache {
                 let wished_at = wish.map(|wish| wish.at);
                 let Some(session) = self.links.get(server).map(|link| link.session) else { return };
                 let rest = Rest { server, session, epoch: token.epoch() };
-                let end = self.unnamed_end(server, record);
-                let cap = end.map(|end| self.cap_until(end, out));
+                let cap = self.cap_of_unnamed(server, record, out);
                 let held = Some(Held { mode, seq, granted: seq, token, rest, cap, wished_at });
                 *self.records.get_or_new(record) = Entry { held, ..Entry::default() };
                 self.say_opened(record, out);
@@ -81,7 +80,7 @@ impl LockCache {
     }
 
     /// When the lease with `server` ends at this record, if no extension names its group any more.
-    fn unnamed_end(&self, server: ServerId, record: &Record) -> Option<Tick> {
+    pub(super) fn unnamed_end(&self, server: ServerId, record: &Record) -> Option<Tick> {
         let end = self.links.get(server)?.unnamed.end(record.group());
         end.filter(|_| !self.config.bugs.has(Bug::CapForgotten))
     }

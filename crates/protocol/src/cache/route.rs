@@ -58,6 +58,8 @@ struct Known {
     epoch: Epoch,
     /// Who serves in that epoch.
     owner: Option<ServerId>,
+    /// When that epoch was first heard of.
+    since: Tick,
     /// This server has said that it gives the group up. It is not asked again before it says that
     /// it serves it, or some time has passed: who is asked where the group is may not know yet.
     left_by: Option<(ServerId, Tick)>,
@@ -90,6 +92,12 @@ impl Routes {
     /// Who serves the group in the last epoch that is known.
     pub(super) fn owner(&self, group: Group) -> Option<ServerId> {
         self.known[group].owner
+    }
+
+    /// When this node first heard of the last epoch that is known. What the owner answers about
+    /// that epoch was said later.
+    pub(super) fn since(&self, group: Group) -> Tick {
+        self.known[group].since
     }
 
     /// Whether another server is known to serve the group, in a later epoch than `server` did.
@@ -132,7 +140,7 @@ impl Routes {
     }
 
     /// A server says that it serves these groups; what is known to be older is not believed.
-    pub(super) fn hear(&mut self, server: ServerId, term: Term) -> Heard {
+    pub(super) fn hear(&mut self, now: Tick, server: ServerId, term: Term) -> Heard {
         let mut heard = Heard { is_new: false, is_late: true };
         for group in term.groups.iter() {
             let known = &mut self.known[group];
@@ -146,7 +154,8 @@ impl Routes {
             let left_by = known.left_by.filter(|_| known.epoch == epoch && known.owner == owner);
             let is_left = left_by.is_some_and(|(left, _)| left == server);
             let server = if is_left { known.server } else { owner };
-            *known = Known { server, epoch, owner, left_by };
+            let since = if known.epoch < epoch { now } else { known.since };
+            *known = Known { server, epoch, owner, since, left_by };
         }
         self.found();
         heard

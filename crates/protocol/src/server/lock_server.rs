@@ -184,9 +184,14 @@ impl LockServer {
         if !matches!(message, ToServer::Nothing { .. }) {
             self.registry.check_open(session).map_err(Refusal::Session)?;
         }
-        if let ToServer::Reasserted { groups, .. } = &message {
-            let checked = self.registry.check_reasserted(now, session, *groups);
-            checked.map_err(Refusal::Reassert)?;
+        match &message {
+            ToServer::Reasserted { groups, .. } => {
+                self.registry.check_reasserted(now, session, *groups).map_err(Refusal::Reassert)?;
+            }
+            ToServer::Nothing { groups, .. } => {
+                self.registry.check_nothing(now, session, *groups).map_err(Refusal::Reassert)?;
+            }
+            _ => {}
         }
         let Some(group) = group_of(&message) else { return Ok(()) };
         let table = self.table_of(group);
@@ -423,6 +428,11 @@ pub fn reply_to(message: &ToServer, refusal: &Refusal) -> Option<ToNode> {
             let why = AcquireRefusal::NotServed(*why);
             Some(ToNode::Refused { record: record.clone(), seq: *seq, why })
         }
+        // It had told nothing yet when they were left, so it was not told that they were.
+        (
+            ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. },
+            Refusal::Reassert(ReassertRefusal::NotServed(_)),
+        ) => Some(ToNode::Moved { groups: *groups }),
         _ => None,
     }
 }

@@ -256,6 +256,9 @@ impl Service {
             }
             ToServer::Report { record, .. } | ToServer::Note { record, .. } => record.group(),
             ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. } => {
+                if matches!(message, ToServer::Reasserted { .. }) {
+                    self.check_reasserted(seat.id, *groups).map_err(Refusal::Reassert)?;
+                }
                 match groups.iter().next() {
                     Some(group) => group,
                     None => return Ok(()),

@@ -9,7 +9,7 @@ use lockspan_protocol::server::Output;
 use lockspan_protocol::server::registry::{RegistryOutput, ToTables};
 use lockspan_protocol::server::table::TableInput;
 use lockspan_protocol::{
-    Client, GroupSet, Handoff, Refusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
+    Client, GroupSet, Handoff, ReassertRefusal, SessionId, SessionRefusal, Term, ToNode, ToServer,
 };
 use lockspan_wire::{CommandError, ErrorCode};
 
@@ -194,7 +194,6 @@ impl Service {
                 _ => seat.told_of(epoch, term.groups),
             };
             let groups = term.groups;
-            self.check_reasserted(seat.id, groups)?;
             let message = ToServer::Reasserted { groups, epoch, former, count, sum };
             let result = self.tell_table(seat, message, work);
             result.map_err(|why| CommandError::from(&why))?;
@@ -203,10 +202,13 @@ impl Service {
     }
 
     /// Whether what a session says of its re-assertions counts yet.
-    fn check_reasserted(&self, session: SessionId, groups: GroupSet) -> Result<(), CommandError> {
+    pub(super) fn check_reasserted(
+        &self,
+        session: SessionId,
+        groups: GroupSet,
+    ) -> Result<(), ReassertRefusal> {
         let desk = crate::lock(&self.desk);
-        let checked = desk.registry.check_reasserted(clock::now(), session, groups);
-        checked.map_err(|why| CommandError::from(&Refusal::Reassert(why)))
+        desk.registry.check_reasserted(clock::now(), session, groups)
     }
 
     /// A client ends its session. Other connections that listen for it are told.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lockspan_protocol::server::Listed;
 use lockspan_protocol::{
-    Client, Epoch, GroupSet, Handoff, Limits, Mode, Owner, Record, Seq, SessionId, ToServer,
+    Client, Epoch, GroupSet, Handoff, Limits, Mode, Owner, ReassertRefusal, Record, Refusal, Seq,
+    SessionId, ToServer,
 };
 
 use super::work::Note;
@@ -219,6 +220,41 @@ fn who_speaks_for_an_orphan_is_not_kept_from_it_by_an_operator() {
     service.finish(&mut work);
     assert!(service.seat(orphan).expect("it lives").belongs_to(&ann));
     assert!(!service.has_orphans());
+}
+
+/// `LS.TELL` can be said by a session that a plain command has opened, and by an older node. It
+/// must not get around what `LS.REASSERTED` checks.
+#[test]
+fn a_stranger_is_not_believed_while_the_former_owner_may_act_whatever_command_it_uses() {
+    let service = Service::new(Limits::default(), 4, (1, PublicKey([0; 32])), Storage::Memory, 0);
+    let mut work = Work::default();
+    let (former, ttl) = (SessionId(5), Duration::from_secs(5));
+    let listed = Listed {
+        session: former,
+        ttl,
+        handoff: Handoff::Direct,
+        here: false,
+        last: false,
+        client: Client::Stranger,
+        acts: Duration::from_secs(3600),
+    };
+    let saved = Saved { epoch: epoch(1), sessions: vec![listed] };
+    service.take_all(saved, &mut work).expect("nothing is served yet");
+    service.finish(&mut work);
+    let told = |id: u64, client: Client| {
+        let mut work = Work::default();
+        let wish = (ttl, Handoff::Direct, client);
+        let seat = service.open(SessionId(id), wish, None, |_| (), &mut work).expect("it opens");
+        service.finish(&mut work);
+        let terms = service.terms();
+        let term = terms.first().expect("it serves");
+        let (groups, epoch, count, sum) = (term.groups, term.epoch, 0, 0);
+        let message = ToServer::Reasserted { groups, epoch, former, count, sum };
+        service.tell_table(&seat, message, &mut work)
+    };
+    let early = told(6, Client::Stranger);
+    assert!(matches!(early, Err(Refusal::Reassert(ReassertRefusal::TooEarly { .. }))), "{early:?}");
+    told(7, Client::Node).expect("a node keeps rule Z");
 }
 
 fn open(service: &Service, session: u64) -> Arc<Seat> {

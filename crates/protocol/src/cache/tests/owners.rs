@@ -361,6 +361,14 @@ mod put_back {
     }
 
     #[test]
+    fn recovered_extends() {
+        let cache = answer_after_the_group_was_left(Bugs::only(Bug::RecoveredExtends));
+        assert!(cache.is_usable(Tick(11_000_000), &record("x"), Write));
+        let cache = late_answer_for_what_was_held(Bugs::only(Bug::RecoveredExtends));
+        assert!(cache.is_usable(Tick(11_000_000), &record("x"), Write));
+    }
+
+    #[test]
     fn former_answered_once() {
         let said = speaks_for_two(Bugs::only(Bug::FormerAnsweredOnce));
         assert_eq!(said.iter().filter(|line| line.contains("reasserted")).count(), 1, "{said:?}");
@@ -406,6 +414,71 @@ fn a_grant_that_overtakes_the_answer_of_its_term_has_the_whole_lease() {
     assert!(cache.is_usable(Tick(11_000_000), &record("x"), Write));
 }
 
+/// The answer that all was heard is late. A grant of the same term has overtaken it, then the
+/// server has left the group, and its next extension does not name it. The next owner waits for a
+/// lease and the margin from when it has taken the group, here at 400 ms, so until 10,300 ms.
+fn answer_after_the_group_was_left(bugs: Bugs) -> LockCache {
+    let mut cache = node(Config { bugs, ..config() });
+    let term = Term { groups: group("x"), ..term(3) };
+    step(&mut cache, 100, says(ToNode::Serving(term)));
+    step(&mut cache, 200, want("x", Write));
+    let said = step(&mut cache, 300, says(grant("x", 1, Write, token(3, 1), None)));
+    assert_eq!(said, ["open x write 3.1 on 1"]);
+    step(&mut cache, 3000, Input::Tick);
+    step(&mut cache, 3100, alive_in(1, without("x")));
+    step(&mut cache, 3200, says(ToNode::Recovered { term, former: SessionId(100) }));
+    cache
+}
+
+#[test]
+fn the_answer_that_all_was_heard_proves_nothing_after_the_node_has_heard_of_the_term() {
+    let cache = answer_after_the_group_was_left(Bugs::NONE);
+    assert!(cache.is_usable(Tick(8_199_999), &record("x"), Write), "8.1 s after 100 ms");
+    assert!(!cache.is_usable(Tick(8_200_000), &record("x"), Write));
+    assert_eq!(cache.lease_until(ServerId(1)), Some(Tick(11_100_000)), "elsewhere");
+}
+
+#[test]
+fn an_extension_that_names_the_group_lifts_what_a_late_answer_has_left_of_a_cap() {
+    let mut cache = answer_after_the_group_was_left(Bugs::NONE);
+    step(&mut cache, 6000, Input::Tick);
+    let said = step(&mut cache, 6100, alive(2));
+    assert!(said.contains(&"rests x on 1".to_owned()), "{said:?}");
+    assert!(cache.is_usable(Tick(14_000_000), &record("x"), Write));
+}
+
+/// The same with what was held before: server 2 has taken the group of x, and left it again when it
+/// extends the session that speaks for session 100.
+fn late_answer_for_what_was_held(bugs: Bugs) -> LockCache {
+    let mut cache = moved(bugs);
+    step(&mut cache, 3020, Input::Tick);
+    let alive = ToNode::Alive { number: 1, groups: without("x") };
+    step(&mut cache, 3100, from(2, 101, alive));
+    let recovered =
+        ToNode::Recovered { term: Term { groups: group("x"), ..term(2) }, former: SessionId(100) };
+    step(&mut cache, 3200, from(2, 101, recovered));
+    cache
+}
+
+#[test]
+fn what_was_re_asserted_gets_no_more_of_the_new_lease_than_extensions_have_named() {
+    let cache = late_answer_for_what_was_held(Bugs::NONE);
+    assert!(cache.is_usable(Tick(8_109_999), &record("x"), Write));
+    assert!(!cache.is_usable(Tick(8_120_000), &record("x"), Write));
+    assert!(cache.lease_until(ServerId(2)) > Some(Tick(11_000_000)));
+}
+
+/// A double of the news that a term has begun makes the node speak again, and a double of the
+/// answer, sent when the server still had the group, comes last.
+#[test]
+fn doubles_of_the_news_and_of_its_answer_extend_nothing() {
+    let mut cache = answer_after_the_group_was_left(Bugs::NONE);
+    let term = Term { groups: group("x"), ..term(3) };
+    step(&mut cache, 3300, says(ToNode::Serving(term)));
+    step(&mut cache, 3400, says(ToNode::Recovered { term, former: SessionId(100) }));
+    assert!(!cache.is_usable(Tick(8_200_000), &record("x"), Write));
+}
+
 /// The driver hears of a term before the session with its server is open, and that server has
 /// answered the open before the term began.
 #[test]
@@ -418,4 +491,54 @@ fn a_term_that_was_known_before_its_session_is_told_all_when_the_server_says_it(
     let said = step(&mut cache, 21, from(2, 101, ToNode::Serving(term)));
     let told = "2/101 reassert x write #1 in 2 for 100 held 1.7".to_owned();
     assert!(said.contains(&told), "{said:?}");
+}
+
+/// The news that a term has begun overtakes the answer to the open, which was sent before the term
+/// began and does not name it.
+#[test]
+fn a_term_whose_news_overtake_the_answer_to_the_open_is_asked_about() {
+    let term = Term { groups: group("x"), ..term(2) };
+    let told = "2/101 reassert x write #1 in 2 for 100 held 1.7".to_owned();
+    for is_known in [true, false] {
+        let mut cache = holder(Bugs::NONE);
+        step(&mut cache, 10, Input::Route { groups: group("x"), server: ServerId(2) });
+        if is_known {
+            step(&mut cache, 11, Input::Serves { server: ServerId(2), term });
+        }
+        assert_eq!(step(&mut cache, 12, from(2, 101, ToNode::Serving(term))), [""; 0]);
+        let said = step(&mut cache, 20, from(2, 101, ToNode::Opened { terms: Vec::new() }));
+        assert!(said.contains(&"2/101 open".to_owned()), "{is_known}: {said:?}");
+        let said = step(&mut cache, 30, from(2, 101, ToNode::Opened { terms: vec![term] }));
+        assert!(said.contains(&told), "{is_known}: {said:?}");
+        let said = step(&mut cache, 31, from(2, 101, ToNode::Opened { terms: vec![term] }));
+        assert!(!said.contains(&told), "once: {said:?}");
+    }
+}
+
+/// That question, or its answer, is lost: what lives on an earlier lease is asked about when the
+/// present owner extends the session there.
+#[test]
+fn what_was_not_told_to_the_owner_that_extends_its_group_is_told_then() {
+    let term = Term { groups: group("x"), ..term(2) };
+    let mut cache = holder(Bugs::NONE);
+    step(&mut cache, 10, Input::Route { groups: group("x"), server: ServerId(2) });
+    step(&mut cache, 11, Input::Serves { server: ServerId(2), term });
+    step(&mut cache, 20, from(2, 101, ToNode::Opened { terms: Vec::new() }));
+    step(&mut cache, 3000, Input::Tick);
+    step(&mut cache, 3100, alive_in(1, without("x")));
+    step(&mut cache, 3200, Input::Tick);
+    let alive = ToNode::Alive { number: 1, groups: group("x") };
+    let said = step(&mut cache, 3300, from(2, 101, alive));
+    assert!(said.contains(&"2/101 open".to_owned()), "{said:?}");
+}
+
+/// Server 2 has left the group of x before it has heard of x, so it does not say that it has. An
+/// extension that does not name the group says so too.
+#[test]
+fn a_group_is_sought_when_the_owner_that_is_being_told_about_it_does_not_name_it() {
+    let mut cache = moved(Bugs::NONE);
+    step(&mut cache, 3020, Input::Tick);
+    let alive = ToNode::Alive { number: 1, groups: without("x") };
+    let said = step(&mut cache, 3100, from(2, 101, alive));
+    assert!(said.contains(&format!("locate {}", group("x"))), "{said:?}");
 }

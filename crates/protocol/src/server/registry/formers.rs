@@ -21,7 +21,8 @@ use std::time::Duration;
 
 use crate::ids::SessionId;
 use crate::limits::margin;
-use crate::messages::Term;
+use crate::messages::{Client, Term};
+use crate::server::Listed;
 use crate::slot::GroupSet;
 use crate::time::Tick;
 
@@ -51,6 +52,8 @@ pub(super) struct Former {
     pub(super) unheard: GroupSet,
     /// It is a session with this server.
     pub(super) is_own: bool,
+    /// It is a stranger's.
+    is_strange: bool,
     /// Its time is not extended beyond this.
     recover_by: Tick,
     /// Its end is under way.
@@ -58,8 +61,15 @@ pub(super) struct Former {
 }
 
 impl Former {
-    pub(super) fn new(until: Tick, is_own: bool, recover_by: Tick) -> Self {
-        Self { until, unheard: GroupSet::EMPTY, is_own, recover_by, is_ending: false }
+    pub(super) fn new(until: Tick, one: &Listed, recover_by: Tick) -> Self {
+        Self {
+            until,
+            unheard: GroupSet::EMPTY,
+            is_own: one.here,
+            is_strange: one.client == Client::Stranger,
+            recover_by,
+            is_ending: false,
+        }
     }
 }
 
@@ -75,7 +85,8 @@ pub(super) struct Formers {
     waits: BTreeSet<(Tick, Key)>,
     waiting: BTreeMap<SessionId, u32>,
     /// When sessions of other servers end that were not extended any more when they were listed
-    /// first.
+    /// first. Of a session that is not listed any more, because its groups were left, it is kept
+    /// until then.
     lasts: BTreeMap<SessionId, Tick>,
 }
 
@@ -122,7 +133,23 @@ impl Formers {
     }
 
     pub(super) fn next_end(&self) -> Option<Tick> {
-        self.ends.first().map(|&(tick, _)| tick)
+        let first = self.ends.first().map(|&(tick, _)| tick);
+        first.into_iter().chain(self.unlisted().map(|(_, end)| end)).min()
+    }
+
+    /// The sessions of which only the end is known.
+    fn unlisted(&self) -> impl Iterator<Item = (SessionId, Tick)> {
+        let lasts = self.lasts.iter().filter(|(session, _)| !self.has_other(**session));
+        lasts.map(|(&session, &end)| (session, end))
+    }
+
+    /// Forgets when sessions have ended that are not listed.
+    pub(super) fn forget_unlisted(&mut self, now: Tick) {
+        if self.lasts.is_empty() {
+            return;
+        }
+        let over: Vec<_> = self.unlisted().filter(|&(_, end)| end <= now).collect();
+        over.into_iter().for_each(|(session, _)| self.forget(session));
     }
 
     /// One whose time is over; its end is under way from now on.
@@ -305,9 +332,15 @@ impl Formers {
         !self.keys_of(session, false).is_empty()
     }
 
-    /// How many entries there are, those included that were heard.
+    /// How many entries there are, those included that were heard, and sessions of which only the
+    /// end is known.
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.all.len() + self.unlisted().count()
+    }
+
+    /// Whether a listed session of another server is a stranger's.
+    pub(super) fn is_of_stranger(&self, session: SessionId) -> bool {
+        self.keys_of(session, false).iter().any(|key| self.all[key].is_strange)
     }
 }
 

@@ -217,6 +217,7 @@ impl Registry {
         if self.leases.first().is_some_and(|(tick, _)| *tick <= now) {
             return;
         }
+        self.formers.forget_unlisted(now);
         for _ in 0..EXPIRED_AT_ONCE {
             let Some((session, hand, former, term)) = self.formers.expire(now) else { break };
             if former.is_own {
@@ -367,9 +368,15 @@ impl Registry {
         out: &mut VecDeque<RegistryOutput>,
     ) -> Result<(), SessionRefusal> {
         self.check_open(id)?;
-        out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
-        if let Some(session) = self.sessions.get_mut(&id) {
+        // R6: a node that closes has given up whatever it had. A stranger may close the session
+        // that has spoken, and believe in the lease of the one that it spoke for.
+        if let Some(session) = self.sessions.get_mut(&id)
+            && session.client == Client::Node
+        {
             session.keeps_until = Tick::ZERO;
+        }
+        if self.sessions[&id].keeps_until == Tick::ZERO {
+            out.push_back(RegistryOutput::Tables(ToTables::Ended { session: id }));
         }
         self.end(id, out);
         Ok(())
@@ -570,7 +577,7 @@ impl Registry {
             };
             let (Some(hand), Some(until)) = (hand, until) else { continue };
             let recover_by = now + grace(Duration::ZERO, one.ttl) * RECOVERY_LEASES;
-            self.formers.add(hand, one.session, Former::new(until, one.here, recover_by));
+            self.formers.add(hand, one.session, Former::new(until, one, recover_by));
         }
         hand.into_iter().for_each(|hand| self.formers.tidy(hand));
         let formers = listed.iter().any(|one| !one.here);

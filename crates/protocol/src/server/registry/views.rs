@@ -158,11 +158,28 @@ impl Registry {
         groups: GroupSet,
     ) -> Result<(), ReassertRefusal> {
         let client = self.sessions.get(&session).map(|session| session.client);
+        self.check_told(now, groups, client == Some(Client::Stranger))
+    }
+
+    /// The same for a session of another server, which says as itself that it had nothing.
+    pub fn check_nothing(
+        &self,
+        now: Tick,
+        former: SessionId,
+        groups: GroupSet,
+    ) -> Result<(), ReassertRefusal> {
+        let is_stranger = self.formers.is_of_stranger(former);
+        self.check_told(now, groups, is_stranger)
+    }
+
+    fn check_told(
+        &self,
+        now: Tick,
+        groups: GroupSet,
+        is_stranger: bool,
+    ) -> Result<(), ReassertRefusal> {
         let wait = self.formers.acts_for(now, groups);
-        if client != Some(Client::Stranger)
-            || wait.is_zero()
-            || self.limits.bugs.has(Bug::StrangerRecoveredEarly)
-        {
+        if !is_stranger || wait.is_zero() || self.limits.bugs.has(Bug::StrangerRecoveredEarly) {
             return Ok(());
         }
         Err(ReassertRefusal::TooEarly { wait })

@@ -484,6 +484,28 @@ impl LockTable {
         self.answer(now, waiter, owners, out);
     }
 
+    /// Which term this is, if any of its groups is still served in it. The node may not know yet
+    /// which of them were left, and has to hear of the others.
+    fn told_of(&self, told: Term) -> Result<Option<usize>, ReassertRefusal> {
+        let is_lowest_only = self.limits.bugs.has(Bug::LowestGroupOnly);
+        let mut groups = told.groups.iter();
+        let Some(lowest) = groups.next() else { return Ok(None) };
+        let mut current = None;
+        for group in std::iter::once(lowest).chain(groups.filter(|_| !is_lowest_only)) {
+            let Ok(key) = self.served(group) else { continue };
+            let epoch = self.terms[key].term.epoch;
+            if epoch == told.epoch {
+                return Ok(Some(key));
+            }
+            current = current.max(Some(epoch));
+        }
+        match current {
+            Some(current) => Err(ReassertRefusal::WrongEpoch { current }),
+            None if is_lowest_only => Ok(None),
+            None => Err(ReassertRefusal::NotServed(NotServed { group: lowest })),
+        }
+    }
+
     /// The term that a node tells about, if it is one of this table as the node knows it.
     fn told_term(
         &self,
@@ -491,12 +513,8 @@ impl LockTable {
         told: Term,
         out: &mut Vec<TableOutput>,
     ) -> Result<Option<(usize, Term)>, ReassertRefusal> {
-        let Some(group) = told.groups.iter().next() else { return Ok(None) };
-        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let Some(key) = self.told_of(told)? else { return Ok(None) };
         let term = self.terms[key].term;
-        if told.epoch != term.epoch {
-            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
-        }
         if told.groups != term.groups {
             // Some were left since: the node has to tell about the others alone.
             self.send(by, ToNode::Serving(term), out);
@@ -596,13 +614,9 @@ impl LockTable {
         told: Term,
         out: &mut Vec<TableOutput>,
     ) -> Result<(), ReassertRefusal> {
-        let Some(group) = told.groups.iter().next() else { return Ok(()) };
-        let key = self.served(group).map_err(ReassertRefusal::NotServed)?;
+        let Some(key) = self.told_of(told)? else { return Ok(()) };
         let state = &mut self.terms[key];
         let term = state.term;
-        if told.epoch != term.epoch {
-            return Err(ReassertRefusal::WrongEpoch { current: term.epoch });
-        }
         if told.groups != term.groups {
             out.push(TableOutput::Send { session: former, message: ToNode::Serving(term) });
             return Ok(());

@@ -8,6 +8,8 @@ mod moves;
 mod order;
 mod owners;
 mod pages;
+#[cfg(feature = "mutants")]
+mod put_back;
 mod questions;
 mod quotas;
 mod recovery;

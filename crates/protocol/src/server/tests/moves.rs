@@ -235,3 +235,66 @@ fn a_node_opens_by_its_own_message() {
     let mut s = Scene::new(Handoff::Direct);
     assert_eq!(s.say(SessionId(9), OPEN), ["I opened"]);
 }
+
+/// Two groups of one table, of which the first comes first in a set, and records in them.
+const BOTH: [(u8, &str); 2] = [(3, "low"), (9, "high")];
+
+fn in_group(number: u8, prefix: &str) -> String {
+    let ids = (0..).map(|n| format!("{prefix}{n}"));
+    let is_there = |id: &String| record(id).group() == crate::slot::Group(number);
+    ids.into_iter().find(is_there).expect("every group has records")
+}
+
+/// This server takes two groups from the server of A, and has left the first of them when B, who
+/// speaks for A, asks about a page that names both.
+fn told_of_both(limits: Limits) -> (Scene, Term) {
+    let both: GroupSet = BOTH.iter().map(|&(group, _)| crate::slot::Group(group)).collect();
+    let mut s = Scene::restarted(limits, Epoch::NONE, Vec::new());
+    s.input(Input::Leave { groups: GroupSet::ALL });
+    s.say(B, OPEN);
+    let above = Epoch::new(5).unwrap();
+    s.input(Input::Take { groups: both, above, listed: vec![listed(A, false)] });
+    s.epoch = Epoch::new(6).unwrap();
+    let [low, high] = BOTH.map(|(group, prefix)| in_group(group, prefix));
+    s.reassert_as(B, A, &high, Write, 1, super::recovery::held(7));
+    s.input(Input::Leave { groups: groups(&low) });
+    (s, Term { groups: both, epoch: Epoch::new(6).unwrap() })
+}
+
+#[test]
+fn who_tells_of_several_groups_hears_which_of_them_are_served_if_any_is() {
+    let (mut s, Term { groups, epoch }) = told_of_both(Limits::default());
+    let (former, first, last) = (A, Seq(1), Seq(1));
+    let page = ToServer::Page { groups, epoch, former, first, last, count: 1, sum: 1 };
+    assert_eq!(s.say(B, page), ["B serving epoch 6"]);
+    let end = ToServer::Reasserted { groups, epoch, former, count: 1, sum: 1 };
+    assert_eq!(s.say(B, end), ["B serving epoch 6"]);
+    let nothing = ToServer::Nothing { groups, epoch };
+    assert_eq!(s.say(A, nothing), ["A serving epoch 6"]);
+    // Of what is served, all was heard.
+    let [served] = s.server.terms() else { panic!("one term") };
+    let groups = served.groups;
+    let end = ToServer::Reasserted { groups, epoch, former, count: 1, sum: 1 };
+    assert_eq!(s.say(B, end), ["B recovered epoch 6 for A"]);
+}
+
+#[test]
+fn who_tells_of_groups_that_were_all_left_hears_that_they_have_moved() {
+    let (mut s, Term { groups, epoch }) = told_of_both(Limits::default());
+    s.input(Input::Leave { groups });
+    let moved = [format!("B moved {groups}")];
+    let (former, first, last) = (A, Seq(1), Seq(1));
+    let page = ToServer::Page { groups, epoch, former, first, last, count: 1, sum: 1 };
+    assert_eq!(s.say(B, page), moved);
+    let end = ToServer::Reasserted { groups, epoch, former, count: 1, sum: 1 };
+    assert_eq!(s.say(B, end), moved);
+}
+
+#[cfg(feature = "mutants")]
+#[test]
+fn bug_lowest_group_only() {
+    let bugs = crate::bugs::Bugs::only(crate::bugs::Bug::LowestGroupOnly);
+    let (mut s, Term { groups, epoch }) = told_of_both(Limits { bugs, ..Limits::default() });
+    let end = ToServer::Reasserted { groups, epoch, former: A, count: 1, sum: 1 };
+    assert_eq!(s.say(B, end), NOTHING);
+}

@@ -37,7 +37,9 @@ fn heir(limits: Limits, groups: GroupSet, formers: &[SessionId], acts: Duration)
     s.input(Input::Admit { session: S, ttl: TTL, handoff: Handoff::Direct });
     let listed = formers.iter().map(|&former| Listed { acts, ..listed(former, false) });
     let above = Epoch::new(5).unwrap();
-    s.input(Input::Take { groups, above, listed: listed.collect() });
+    if !groups.is_empty() {
+        s.input(Input::Take { groups, above, listed: listed.collect() });
+    }
     s.epoch = Epoch::new(6).unwrap();
     s
 }
@@ -293,4 +295,49 @@ fn a_node_is_heard_at_once() {
     let mut s = heir(limits(), group("x"), &[A], TTL);
     s.reassert_as(B, A, "x", Write, 1, held(7));
     assert_eq!(s.done(B, A, "x", &[1]), ["B recovered epoch 6 for A"]);
+}
+
+/// The former session is a stranger's, which says as that session that it had nothing. The old
+/// owner may still grant it something.
+#[test]
+fn a_stranger_that_had_nothing_is_believed_when_the_old_owner_can_not_act_any_more() {
+    let mut s = heir(limits(), GroupSet::EMPTY, &[], TTL);
+    let client = crate::messages::Client::Stranger;
+    let listed = vec![Listed { acts: TTL, client, ..listed(A, false) }];
+    let (groups, above) = (group("x"), Epoch::new(5).unwrap());
+    s.input(Input::Take { groups, above, listed });
+    let nothing = |s: &mut Scene| s.say(A, ToServer::Nothing { groups, epoch: s.epoch });
+    let said = nothing(&mut s);
+    assert!(said[0].starts_with("refused: the server that served these"), "{said:?}");
+    s.wait(TTL + margin(TTL));
+    assert_eq!(nothing(&mut s), ["A recovered epoch 6"]);
+}
+
+/// A stranger has re-asserted x in the name of A, and has not heard the answer, so it believes in
+/// the lease of A. Then it closes the session that spoke.
+#[test]
+fn what_a_stranger_has_re_asserted_for_another_session_outlives_its_close() {
+    let mut s = heir(limits(), group("x"), &[A], Duration::ZERO);
+    s.reassert_as(S, A, "x", Write, 1, held(7));
+    assert_eq!(s.done(S, A, "x", &[1]), ["S recovered epoch 6 for A"]);
+    s.say(S, ToServer::Close);
+    let told = |said: &[String]| said.iter().any(|line| line.starts_with("B granted r:x"));
+    assert!(!told(&s.acquire(B, "x", Write, 1)));
+    s.wait(TTL / 2);
+    s.keep_alive(B, 1);
+    assert!(!told(&s.wait(TTL / 2)));
+    assert!(told(&s.wait(margin(TTL) + Duration::from_millis(1))));
+}
+
+#[test]
+fn nothing_is_kept_of_sessions_that_were_listed_in_groups_that_were_left() {
+    let mut s = heir(limits(), GroupSet::EMPTY, &[], Duration::ZERO);
+    let (groups, above) = (group("x"), Epoch::new(5).unwrap());
+    let listed = vec![Listed { last: true, ..listed(A, false) }];
+    s.input(Input::Take { groups, above, listed });
+    assert_eq!(s.server.formers(), 1);
+    s.input(Input::Leave { groups });
+    assert_eq!(s.server.formers(), 1, "the end of its lease is remembered until then");
+    s.wait(TTL + margin(TTL));
+    assert_eq!(s.server.formers(), 0);
 }
