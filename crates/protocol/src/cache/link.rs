@@ -288,8 +288,8 @@ impl LockCache {
         self.prune_caps(server, out);
         self.extend_recoveries((server, session), extended, until);
         // It serves groups in a term of which the node has not heard, and has something of them.
-        let unheard = |group| self.routes.owner(group) != Some(server);
-        if named.and(self.records.groups()).iter().any(unheard) {
+        let unheard = self.routes.not_owned(server, named);
+        if !unheard.is_empty() && !unheard.and(self.records.groups()).is_empty() {
             self.say_open(server, out);
         }
     }
