@@ -24,6 +24,11 @@ struct Cache {
 
 /// Four steps a round: give back, drained, want, granted.
 pub(super) fn churn(records: usize) -> Box<dyn Machine> {
+    Box::new(cached(records))
+}
+
+/// A cache with these records.
+fn cached(records: usize) -> Cache {
     let config = Config {
         first_session: SESSION,
         ttl: Duration::from_secs(10),
@@ -53,7 +58,49 @@ pub(super) fn churn(records: usize) -> Box<dyn Machine> {
     }
     this.run();
     assert_eq!(this.cache.len(), records, "all are cached");
-    Box::new(this)
+    this
+}
+
+/// Two steps a round: a keep-alive is due, and is answered.
+pub(super) fn keep_alive(records: usize) -> Box<dyn Machine> {
+    Box::new(KeepAlive { cache: cached(records), now: Tick::ZERO, number: 0 })
+}
+
+struct KeepAlive {
+    cache: Cache,
+    now: Tick,
+    number: u64,
+}
+
+impl Machine for KeepAlive {
+    fn prepare(&mut self, _: &mut Access, steps: usize) {
+        for _ in 0..steps / 2 {
+            self.number += 1;
+            let alive = ToNode::Alive { number: self.number, groups: GroupSet::ALL };
+            let alive = self.cache.hear(alive);
+            self.cache.inputs.push(Input::Tick);
+            self.cache.inputs.push(alive);
+        }
+    }
+
+    fn run(&mut self) -> usize {
+        let steps = self.cache.inputs.len();
+        for input in self.cache.inputs.drain(..) {
+            if input == Input::Tick {
+                // A third of the lease has passed.
+                self.now = self.now + Duration::from_secs(4);
+            }
+            let result = self.cache.cache.handle(self.now, input, &mut self.cache.out);
+            debug_assert!(result.is_ok(), "{result:?}");
+            assert!(!self.cache.out.is_empty(), "it is sent, and extends the lease");
+            self.cache.out.clear();
+        }
+        steps
+    }
+
+    fn skip(&mut self) -> usize {
+        self.cache.skip()
+    }
 }
 
 impl Cache {

@@ -9,6 +9,7 @@ mod cache;
 pub(crate) mod instructions;
 mod map;
 mod memory;
+mod server;
 mod table;
 
 use std::time::{Duration, Instant};
@@ -47,9 +48,12 @@ struct Case {
     build: fn(records: usize) -> Box<dyn Machine>,
 }
 
-static CASES: [Case; 4] = [
+static CASES: [Case; 7] = [
     Case { path: "table-share", name: "table: share", build: table::share },
     Case { path: "table-hand-over", name: "table: hand over", build: table::hand_over },
+    Case { path: "server-hand-over", name: "server: hand over", build: server::hand_over },
+    Case { path: "server-keep-alive", name: "server: keep alive", build: server::keep_alive },
+    Case { path: "cache-keep-alive", name: "cache: keep alive", build: cache::keep_alive },
     Case { path: "cache", name: "cache: want and give back", build: cache::churn },
     Case { path: "map", name: "(std HashMap: insert, remove)", build: map::churn },
 ];

@@ -12,7 +12,7 @@ use lockspan_protocol::{
 
 use super::{Access, Machine};
 
-const SESSIONS: u64 = 64;
+pub(super) const SESSIONS: u64 = 64;
 
 /// A table whose records are all live.
 struct Table {
@@ -78,9 +78,8 @@ impl Table {
     }
 }
 
-fn release(session: SessionId, number: usize, seq: u64) -> TableInput {
-    let message = ToServer::Release { record: record(number), seq: Seq(seq), keep: None };
-    TableInput::Message { session, message }
+pub(super) fn release(number: usize, seq: u64) -> ToServer {
+    ToServer::Release { record: record(number), seq: Seq(seq), keep: None }
 }
 
 /// Records are cached for reading; another session reads one as well, and gives it back.
@@ -98,7 +97,8 @@ impl Machine for Share {
             let session = SessionId((number as u64 + 1 + table.seq % (SESSIONS - 1)) % SESSIONS);
             let acquire = table.acquire(session, number, Mode::Read);
             table.inputs.push(acquire);
-            table.inputs.push(release(session, number, table.seq));
+            let message = release(number, table.seq);
+            table.inputs.push(TableInput::Message { session, message });
         }
     }
 
@@ -127,7 +127,8 @@ impl Machine for HandOver {
             let next = SessionId((holder.0 + 1) % SESSIONS);
             let acquire = table.acquire(next, number, Mode::Write);
             table.inputs.push(acquire);
-            table.inputs.push(release(holder, number, seq));
+            let message = release(number, seq);
+            table.inputs.push(TableInput::Message { session: holder, message });
             table.holders[number] = (next, table.seq);
         }
     }

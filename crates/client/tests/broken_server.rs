@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use lockspan_client::{LockError, Options};
-use lockspan_protocol::{AcquireRefusal, Epoch, GroupSet, Mode, Term, ToNode, ToServer, Token};
+use lockspan_protocol::{
+    AcquireRefusal, Epoch, GroupSet, Mode, SessionId, Term, ToNode, ToServer, Token,
+};
 use lockspan_wire::{
-    Command, Event, EventStyle, NODE_PROTOCOL, Protocol, WireLimits, put_event, put_value, reply,
-    take_command,
+    Command, ErrorCode, Event, EventStyle, NODE_PROTOCOL, Protocol, Value, WireLimits, put_event,
+    put_value, reply, take_command,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -51,6 +53,40 @@ async fn serve(mut stream: TcpStream, ends: UnboundedSender<ToServer>) {
         if stream.write_all_buf(&mut said).await.is_err() {
             return;
         }
+    }
+}
+
+/// A server that answers every command so.
+async fn start_saying(hello: Value) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("lockspan://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (mut heard, mut said) = (BytesMut::new(), BytesMut::new());
+            let _ = stream.read_buf(&mut heard).await;
+            put_value(&hello, Protocol::Resp3, &mut said);
+            // What it pushes in its own version is not looked at any more.
+            let epoch = Epoch::new(1).unwrap();
+            let term = Term { groups: GroupSet::ALL, epoch };
+            let recovered = Event::Node(ToNode::Recovered { term, former: SessionId(1) });
+            put_event(SessionId(1), &recovered, EventStyle::OldPush, &mut said);
+            let _ = stream.write_all_buf(&mut said).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_server_of_an_older_version_is_refused_and_the_text_says_what_to_upgrade() {
+    let ours = [("server", Value::from("lockspan")), ("proto", Value::Int(3))];
+    let unnamed = Value::map(ours);
+    let first = reply::hello("0", Protocol::Resp3, 1, 1);
+    let strict = "HELLO: option \"LOCKSPAN\" at argument 2 is not one of AUTH, SETNAME";
+    for hello in [unnamed, first, Value::error(ErrorCode::Err, strict)] {
+        let url = start_saying(hello.clone()).await;
+        let connected = tokio::time::timeout(SOON, Options::new().connect(&url)).await;
+        let why = connected.expect("it answers").map(drop).unwrap_err().to_string();
+        assert!(why.ends_with("upgrade the server"), "{hello:?}: {why}");
     }
 }
 

@@ -299,8 +299,9 @@ impl LockCache {
         self.prune_caps(server, out);
         self.extend_recoveries((server, session), extended, until);
         // It serves groups in a term of which the node has not heard, and has something of them.
-        let unheard = |group| self.routes.owner(group) != Some(server);
-        if named.and(self.records.groups()).iter().any(unheard) || self.is_untold(server, named) {
+        let unheard = self.routes.not_owned(server, named);
+        let is_unheard = !unheard.is_empty() && !unheard.and(self.records.groups()).is_empty();
+        if is_unheard || self.is_untold(server, named) {
             self.say_open(server, out);
         }
     }

@@ -13,6 +13,10 @@ use crate::token::Epoch;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routes {
     known: Groups,
+    /// Groups of which an owner was heard.
+    owned: GroupSet,
+    /// Who owns all of these; none if they have several owners, or had.
+    sole: Option<ServerId>,
     /// Groups that the driver was asked to find.
     missing: GroupSet,
     /// When it is asked again.
@@ -117,7 +121,24 @@ impl Routes {
 
     /// Those of the groups that have no other owner than `server`, as far as is known.
     pub(super) fn not_replaced(&self, server: ServerId, groups: GroupSet) -> GroupSet {
-        groups.iter().filter(|&group| !self.is_replaced(server, group)).collect()
+        let by_group = || groups.iter().filter(|&group| !self.is_replaced(server, group)).collect();
+        if self.sole == Some(server) || self.owned.is_empty() {
+            debug_assert_eq!(groups, by_group());
+            return groups;
+        }
+        by_group()
+    }
+
+    /// Those of the groups that `server` does not own, as far as is known.
+    pub(super) fn not_owned(&self, server: ServerId, groups: GroupSet) -> GroupSet {
+        let by_group =
+            || groups.iter().filter(|&group| self.owner(group) != Some(server)).collect();
+        if self.sole == Some(server) {
+            let others = groups.without(self.owned);
+            debug_assert_eq!(others, by_group());
+            return others;
+        }
+        by_group()
     }
 
     /// The driver knows where these groups are.
@@ -148,6 +169,8 @@ impl Routes {
                 continue;
             }
             heard.is_late = false;
+            self.sole = Some(server).filter(|_| self.owned.is_empty() || self.sole == Some(server));
+            self.owned.insert(group);
             heard.is_new |= known.epoch < term.epoch;
             let (epoch, owner) = (term.epoch, Some(server));
             // A server that has left a group in this epoch does not serve it any more.

@@ -75,13 +75,23 @@ pub(crate) struct Frozen<M> {
 
 impl<M: Machine> Frozen<M> {
     pub(crate) fn new(machine: M) -> Self {
-        let mut printer = Printer([DefaultHasher::new(), DefaultHasher::new()]);
-        printer.0[1].write_u8(1);
         // The long form: the short one leaves out what is in a slab.
-        write!(printer, "{machine:#?}").expect("hashing does not fail");
-        let [high, low] = printer.0.map(|hasher| u128::from(hasher.finish()));
-        Self { machine: Arc::new(machine), print: high << 64 | low }
+        let print = print_of(format_args!("{machine:#?}"));
+        Self { machine: Arc::new(machine), print }
     }
+}
+
+/// The fingerprint of what has no hash of its own.
+pub(crate) fn print(what: &impl fmt::Debug) -> u128 {
+    print_of(format_args!("{what:?}"))
+}
+
+fn print_of(text: fmt::Arguments<'_>) -> u128 {
+    let mut printer = Printer([DefaultHasher::new(), DefaultHasher::new()]);
+    printer.0[1].write_u8(1);
+    printer.write_fmt(text).expect("hashing does not fail");
+    let [high, low] = printer.0.map(|hasher| u128::from(hasher.finish()));
+    high << 64 | low
 }
 
 impl<M> std::ops::Deref for Frozen<M> {

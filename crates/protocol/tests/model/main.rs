@@ -2,7 +2,8 @@
 //! messages can arrive, threads can leave, and the few faults that a world allows can happen.
 //!
 //! The machines are those that ship. What is looked for is in `check.rs`, what may happen in
-//! `setup.rs`, the worlds are in `worlds.rs`.
+//! `setup.rs`, the worlds are in `worlds.rs`. `moves/` has worlds of two servers and their store,
+//! in which the record's group changes its owner.
 //!
 //! `LOCKSPAN_MODEL=full cargo test --release -p lockspan-protocol --test model` searches the larger
 //! worlds too. With `--features mutants`, mistakes are put back into the machines, and have to be
@@ -12,6 +13,7 @@
 
 mod check;
 mod frozen;
+mod moves;
 #[cfg(feature = "mutants")]
 mod mutants;
 mod node;

@@ -24,7 +24,7 @@ pub(crate) enum Op {
 }
 
 impl Op {
-    fn first(self) -> Mode {
+    pub(crate) fn first(self) -> Mode {
         match self {
             Self::Read | Self::Upgrade => Mode::Read,
             Self::Write | Self::Downgrade => Mode::Write,

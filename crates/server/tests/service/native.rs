@@ -5,10 +5,10 @@ use std::time::Duration;
 use lockspan_protocol::{
     Epoch, GroupSet, Handoff, Mode, Owner, Seq, SessionId, SessionRefusal, ToNode, ToServer,
 };
-use lockspan_server::Config;
+use lockspan_server::{Config, Server};
 use lockspan_wire::{Event, Value};
 
-use crate::client::{Client, acquire, fresh, record, release, start, within};
+use crate::client::{Client, acquire, field, fresh, record, release, start, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_is_granted_queued_revoked_and_handed_over() {
@@ -207,5 +207,47 @@ async fn tell_needs_pushes() {
     client.tell(SessionId(1), &ToServer::Close).await;
     let Value::Error { text, .. } = client.reply().await else { panic!("not an error") };
     assert!(text.contains("HELLO 3"), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_version_of_the_protocol_of_nodes_is_the_lower_of_both_sides() {
+    let server = start(fresh()).await;
+    for (said, agreed) in [(Some("3"), 2), (Some("2"), 2), (Some("1"), 1), (None, 1)] {
+        let mut node = Client::raw(&server.addresses()[0]).await;
+        let words: Vec<_> = match said {
+            Some(version) => vec!["HELLO", "3", "LOCKSPAN", version],
+            None => vec!["HELLO", "3"],
+        };
+        let hello = node.ask(&words).await;
+        assert_eq!(field(&hello, "lockspan"), &Value::Int(agreed), "{said:?}");
+    }
+    server.stop().await;
+}
+
+/// Has a node of this version re-assert nothing in a new term; the words that it is told then.
+async fn told_when_recovered(server: &Server, hello: &[&str]) -> String {
+    let mut node = Client::raw(&server.addresses()[0]).await;
+    node.ask(hello).await;
+    let session = node.open_native(1).await;
+    // The storage went back in time, as far as the server can know.
+    node.tell(session, &acquire("a:1", Mode::Write, 1, 9)).await;
+    let ToNode::Serving(term) = node.heard().await else { panic!("no new term") };
+    let (groups, epoch, former) = (term.groups, term.epoch, session);
+    node.tell(session, &ToServer::Reasserted { groups, epoch, former, count: 0, sum: 0 }).await;
+    node.send(&["PING"]).await;
+    let told = node.bytes_until("+PONG\r\n").await;
+    told.replace("\r\n", " ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_names_no_version_is_told_what_version_1_knows() {
+    let server = start(Config { shards: 1, ..fresh() }).await;
+    let old = told_when_recovered(&server, &["HELLO", "3"]).await;
+    assert_eq!(old, ">5 $8 lockspan $1 1 $9 recovered $5 0-255 $2 10 +PONG ");
+    server.stop().await;
+    let server = start(Config { shards: 1, ..fresh() }).await;
+    let new = told_when_recovered(&server, &["HELLO", "3", "LOCKSPAN", "2"]).await;
+    assert_eq!(new, ">6 $8 lockspan $1 1 $9 recovered $5 0-255 $2 10 $1 1 +PONG ");
     server.stop().await;
 }

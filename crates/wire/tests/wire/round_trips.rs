@@ -1,11 +1,14 @@
 //! What is written is read back, whatever is in it.
 
 use bytes::BytesMut;
-use lockspan_protocol::{Epoch, Mode, Record, Seq, SessionId, ToNode, ToServer, Token};
+use lockspan_protocol::{
+    Epoch, Group, GroupSet, Mode, Record, Seq, SessionId, Term, ToNode, ToServer, Token,
+};
 use lockspan_wire::{
     Command, Event, EventStyle, FromServer, Protocol, Value, WireLimits, put_event, put_tell,
     put_value, take_command, take_from_server,
 };
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::any_message::{event, session, style, to_server, value};
@@ -32,6 +35,38 @@ proptest! {
     }
 
     #[test]
+    fn fields_that_a_later_version_may_add_to_a_tell_are_passed_over(
+        session in session(), message in to_server(), fields in later(),
+    ) {
+        let mut buf = BytesMut::new();
+        put_tell(session, &message, &mut buf);
+        let mut buf = with_fields(&buf, &fields);
+        let command = take_command(&mut buf, &WireLimits::default()).unwrap().unwrap();
+        prop_assert_eq!(command, Ok(Command::Tell { session, message }));
+        prop_assert!(buf.is_empty());
+    }
+
+    #[test]
+    fn fields_that_a_later_version_may_add_to_an_event_are_passed_over(
+        session in session(), event in event(), fields in later(),
+    ) {
+        let mut buf = BytesMut::new();
+        put_event(session, &event, EventStyle::Push, &mut buf);
+        // What may be left out is written where something follows.
+        let whole = match &event {
+            Event::Node(ToNode::Alive { groups, .. }) if *groups == GroupSet::ALL => {
+                vec![b"0-255".to_vec()]
+            }
+            Event::Node(ToNode::NoSession) => return Ok(()),
+            _ => Vec::new(),
+        };
+        let mut buf = with_fields(&buf, &[whole, fields].concat());
+        let taken = take_from_server(&mut buf, &WireLimits::default()).unwrap().unwrap();
+        prop_assert_eq!(taken, FromServer::Event { session, event });
+        prop_assert!(buf.is_empty());
+    }
+
+    #[test]
     fn of_a_reply(value in value()) {
         let mut buf = BytesMut::new();
         put_value(&value, Protocol::Resp3, &mut buf);
@@ -48,6 +83,32 @@ proptest! {
         prop_assert_eq!(len, buf.len());
         prop_assert!(!buf.iter().any(|byte| b"%_#>".contains(byte)) || has_text(&value));
     }
+}
+
+/// Fields that no version knows yet.
+fn later() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let field = prop_oneof![
+        Just(b"later".to_vec()),
+        Just(b"7".to_vec()),
+        Just(Vec::new()),
+        vec(any::<u8>(), 0..40),
+    ];
+    vec(field, 1..4)
+}
+
+/// The message with fields more at its end.
+fn with_fields(message: &[u8], fields: &[Vec<u8>]) -> BytesMut {
+    let end = message.iter().position(|&byte| byte == b'\r').unwrap();
+    let count: usize = std::str::from_utf8(&message[1..end]).unwrap().parse().unwrap();
+    let mut out = BytesMut::from(&message[..1]);
+    out.extend_from_slice((count + fields.len()).to_string().as_bytes());
+    out.extend_from_slice(&message[end..]);
+    for field in fields {
+        out.extend_from_slice(format!("${}\r\n", field.len()).as_bytes());
+        out.extend_from_slice(field);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
 }
 
 /// Whether any byte may stand in it.
@@ -131,4 +192,23 @@ fn resp2_has_no_maps_and_no_booleans() {
 fn an_error_stays_in_its_line() {
     let value = Value::error(lockspan_wire::ErrorCode::Err, "a\r\n+OK\r\n");
     assert_eq!(frame(|out| put_value(&value, Protocol::Resp3, out)), "-ERR a  +OK   ");
+}
+
+#[test]
+fn what_a_node_of_version_1_is_told_lacks_what_version_2_has_to_know() {
+    let term = Term { groups: GroupSet::ALL, epoch: Epoch::new(3).unwrap() };
+    let said = |message| {
+        let mut out = BytesMut::new();
+        put_event(SessionId(7), &Event::Node(message), EventStyle::OldPush, &mut out);
+        out
+    };
+    let mut recovered = said(ToNode::Recovered { term, former: SessionId(5) });
+    let why = take_from_server(&mut recovered, &WireLimits::default()).unwrap_err().to_string();
+    assert!(why.contains("former session"), "{why}");
+    assert!(said(ToNode::Moved { groups: GroupSet::ALL }).is_empty(), "it knows no such word");
+    let some = GroupSet::from_iter([Group(1)]);
+    let mut alive = said(ToNode::Alive { number: 9, groups: some });
+    let taken = take_from_server(&mut alive, &WireLimits::default()).unwrap();
+    let all = Event::Node(ToNode::Alive { number: 9, groups: GroupSet::ALL });
+    assert_eq!(taken, Some(FromServer::Event { session: SessionId(7), event: all }));
 }
