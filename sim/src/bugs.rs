@@ -27,13 +27,13 @@ pub const TABLE: &[(Bug, Option<Class>, u64)] = &[
     (Bug::RevokeOnce, None, 4),
     (Bug::AnybodyReasserts, None, 4072),
     (Bug::ReportsIgnored, None, 59),
-    (Bug::ZombieServes, None, 262),
+    (Bug::ZombieServes, None, 96),
     (Bug::PageTakenForAll, None, 7),
     (Bug::AliveForAll, None, 1133),
     (Bug::ForgetWithoutScope, None, 946),
     (Bug::FormerForgottenEarly, None, 472),
     (Bug::SpeakerEndsFirst, None, 6097),
-    (Bug::GraceWithoutOwn, None, 187),
+    (Bug::GraceWithoutOwn, None, 96),
     (Bug::StrangerRecoveredEarly, None, 262),
     (Bug::LowestGroupOnly, None, 3265),
     (Bug::RevokeIgnoresSeq, None, 7),
@@ -50,13 +50,10 @@ pub const TABLE: &[(Bug, Option<Class>, u64)] = &[
     (Bug::CapForgotten, None, 13),
     (Bug::RecoveredExtends, None, 7129),
     (Bug::FormerAnsweredOnce, None, 18),
+    (Bug::AnswersReplaced, None, 770),
     (Bug::HeedsReplaced, None, 30),
     (Bug::LeaveNotStored, None, 3417),
 ];
-
-/// Bugs that no world among the first 20,000 finds. Each has a script in the tests of
-/// `lockspan-protocol`, which fails with it.
-pub const SCRIPTED: &[Bug] = &[Bug::AnswersReplaced];
 
 /// The first of these worlds that finds the bug, and what it says. It passes without the bug.
 #[must_use]

@@ -43,6 +43,7 @@ hits! {
     LateAnswer "fault: answer to re-assertions held up while its groups move",
     Joined "fault: server joined later",
     Suspected "fault: groups of a living server given to others",
+    Unaware "fault: living server suspected, and a node reaches only that",
     SeveralHeirs "fault: groups of one server went to several",
     Retired "fault: operator ended a session",
     Rollback "fault: storage went back in time",

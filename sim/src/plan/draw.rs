@@ -86,6 +86,13 @@ impl Plan {
         // Small, so that steps end early in small worlds too.
         plan.portion = pick(&mut rng, &[1, 2, PORTION, PORTION]);
         plan.search_steps = pick(&mut rng, &[1, 5, SEARCH_STEPS, SEARCH_STEPS]);
+        // After all else, for the same reason.
+        if class == Class::Moving && plan.suspects > 0 && rng.u32(..8) == 0 {
+            plan.unaware(&mut rng);
+            if is_drawn {
+                plan.workload = Workload::Upgrades;
+            }
+        }
         plan
     }
 
@@ -134,6 +141,7 @@ impl Plan {
             late_answers: 0,
             departs: 0,
             suspects: 0,
+            unaware: 0,
             joins: 0,
             heirs: 0,
             news: 0,
@@ -250,6 +258,24 @@ impl Plan {
             }
             _ => {}
         }
+    }
+
+    /// A server was replaced, and neither it nor one of its nodes knows. The new owner waits for
+    /// that node, and grants nothing meanwhile. Only this gives what others hold a number that the
+    /// old owner does not know: one of them asks the new owner to upgrade its read, and gives up.
+    fn unaware(&mut self, rng: &mut Rng) {
+        self.few_records(rng);
+        (self.server_crash, self.server_pause, self.store_cut, self.cut) = (0, 0, 0, 0);
+        (self.moves, self.late_answers, self.joins, self.departs) = (0, 0, 0, 0);
+        self.nodes = self.nodes.min(rng.u64(2..=3));
+        self.threads = self.threads.max(2);
+        self.news = 1;
+        self.unaware = 800;
+        self.suspects = self.time / rng.u64(4..10);
+        self.disk_max = pick(rng, &[MS, 20 * MS]);
+        self.hold_max = pick(rng, &[40 * MS, 200 * MS, 600 * MS]);
+        self.think_max = self.think_max.min(100 * MS);
+        (self.patience, self.patience_max) = (800, pick(rng, &[20 * MS, 100 * MS]));
     }
 
     /// Few records that many want, and little else that goes wrong.

@@ -152,6 +152,8 @@ pub struct Plan {
     pub departs: u64,
     /// Gap of suspicions: groups of a living server go to others, and it is not told.
     pub suspects: u64,
+    /// Share of suspicions of which one node hears nothing: it reaches only who is suspected.
+    pub unaware: u64,
     /// Whether the last server starts later than the others, and without groups (0 or 1).
     pub joins: u64,
     /// Whether groups of one server may go to several (0 or 1).

@@ -191,6 +191,7 @@ impl World {
             Fault::Move { from } => self.move_groups(from),
             Fault::MoveAll { from } => self.move_all(from),
             Fault::Suspect { server, cut } => {
+                self.hide_suspicion(server);
                 self.suspect(server);
                 if let Some(until) = cut {
                     self.cut(Machine::Server(server), Machine::Store, true, until);
@@ -218,6 +219,23 @@ impl World {
             self.cut(Machine::Node(node), Machine::Server(other), true, until);
         }
         Some(now + self.rng.u64(ttl / 2..ttl))
+    }
+
+    /// A living server is about to be suspected, and one node does not hear of it for longer than
+    /// the server may act: it reaches neither the store nor any other server.
+    fn hide_suspicion(&mut self, server: u8) {
+        let may = self.plan.unaware > 0 && self.now < self.plan.time;
+        if !may || self.net.cuts_of_nodes() > 0 || self.rng.u64(..1000) >= self.plan.unaware {
+            return;
+        }
+        self.coverage.hit(Hit::Unaware);
+        let node = Machine::Node(self.rng.u8(..self.nodes.len() as u8));
+        let until = (self.now + self.rng.u64(self.plan.ttl..2 * self.plan.ttl)).min(self.plan.time);
+        self.cut(node, Machine::Store, true, until);
+        let others = (0..self.servers.len() as u8).filter(|&other| other != server);
+        for other in others {
+            self.cut(node, Machine::Server(other), true, until);
+        }
     }
 
     /// A server leaves all that it has, and stops when another has it. It comes back no more.

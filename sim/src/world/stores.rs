@@ -90,7 +90,8 @@ impl World {
     /// Where groups move and little goes wrong, servers hear of it as soon as the store knows:
     /// what nobody serves is not extended by anybody. Elsewhere they hear of it when they renew.
     fn tell_of_news(&mut self) {
-        let is_told = self.plan.is_planned_only() || self.plan.late_answers > 0;
+        let is_told =
+            self.plan.is_planned_only() || self.plan.late_answers > 0 || self.plan.unaware > 0;
         let Some(cluster) = &mut self.cluster else { return };
         for server in cluster.take_news() {
             if is_told {
@@ -178,6 +179,7 @@ impl World {
             self.coverage.hit(Hit::Suspected);
             self.note(Machine::Store, || format!("suspects server {server}"));
             self.gave(gave);
+            self.tell_of_news();
         }
     }
 
