@@ -237,6 +237,56 @@ def test_a_waiter_of_a_closed_loop_leaves_the_queue(record, other):
         pass
 
 
+FORMS = {
+    "record": lambda locks: locks.record("kept", 1).write(),
+    "set": lambda locks: locks.all(("kept", 1), ("kept", 2)).write(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_task_that_nobody_else_knows_lives_while_it_waits(url, form):
+    """As it would with `asyncio.Lock`. Event loops keep tasks weakly."""
+
+    async def main():
+        with lockspan.connect(url) as locks, lockspan.connect(url) as other:
+            done, said = asyncio.Event(), []
+            asyncio.get_running_loop().set_exception_handler(lambda _, what: said.append(what))
+
+            async def job():
+                async with FORMS[form](locks):
+                    done.set()
+
+            async with other.record("kept", 1).write(timeout=30):
+                # Nobody keeps what this returns.
+                asyncio.create_task(job())
+                await turns()
+                gc.collect()
+                assert not said
+            await asyncio.wait_for(done.wait(), PATIENCE)
+            await turns()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_nobody_else_knows_lives_until_its_hold_is_released(record):
+    async def main():
+        done, said = asyncio.Event(), []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: said.append(what))
+
+        async def watch(lost):
+            assert await lost is False
+            done.set()
+
+        async with record.write(timeout=30) as held:
+            asyncio.create_task(watch(held.lost))
+            await turns()
+            gc.collect()
+            assert not said
+        await asyncio.wait_for(done.wait(), PATIENCE)
+
+    asyncio.run(main())
+
+
 def test_a_wait_that_is_dropped_before_its_first_step_leaves_the_queue(record, other):
     async def main():
         hold = record.write(timeout=30)
