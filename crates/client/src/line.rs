@@ -300,8 +300,8 @@ impl Line {
         }
     }
 
-    /// Whether the node has nothing of the record, and all who wait here wait to read. Then what the
-    /// server grants lets all of them in at once, whether those before in line run or not.
+    /// Whether the node has nothing of the record, and all who wait here wait to read. Then what
+    /// the server grants lets all of them in at once, whether those before in line run or not.
     pub(crate) fn is_granted_together(&self) -> bool {
         self.opened.is_none()
             && self.upgrader.is_none()
