@@ -83,7 +83,7 @@ fn timeout(py: Python<'_>, late: &TimedOut, attributes: &Bound<'_, PyDict>) -> P
 
 /// This thread or task holds the record that it would wait for.
 pub(crate) fn waits_for_itself(py: Python<'_>, record: &str, own: Own) -> PyErr {
-    let Some(holder) = holder(own) else { return blocks_a_waiter(py, record) };
+    let Some(holder) = holder(own) else { return blocks_the_loop(py, record, own) };
     let said = format!(
         "deadlock: this {holder} holds {record} itself. Release it first, use upgrade() to turn a \
          read into a write, or call detach() on a hold that another thread or task releases"
@@ -93,7 +93,7 @@ pub(crate) fn waits_for_itself(py: Python<'_>, record: &str, own: Own) -> PyErr 
 
 /// This thread or task has another hold of the record that it would upgrade.
 pub(crate) fn upgrade_waits_for_itself(py: Python<'_>, record: &str, own: Own) -> PyErr {
-    let Some(holder) = holder(own) else { return blocks_a_waiter(py, record) };
+    let Some(holder) = holder(own) else { return blocks_the_loop(py, record, own) };
     let said = format!(
         "deadlock: this {holder} has another hold of {record}, which the upgrade would wait for. \
          Release that one first, or call detach() on it if another thread or task releases it"
@@ -101,20 +101,24 @@ pub(crate) fn upgrade_waits_for_itself(py: Python<'_>, record: &str, own: Own) -
     own_deadlock(py, said)
 }
 
-/// What holds the record; `None` if it waits for the record.
+/// What holds the record; `None` if it waits for the record, or for the end of an upgrade.
 fn holder(own: Own) -> Option<&'static str> {
     match own {
         Own::Thread => Some("thread"),
         Own::Task => Some("task"),
         Own::Loop => Some("thread's event loop"),
-        Own::LoopWaits => None,
+        Own::LoopWaits | Own::Upgrade => None,
     }
 }
 
-fn blocks_a_waiter(py: Python<'_>, record: &str) -> PyErr {
+fn blocks_the_loop(py: Python<'_>, record: &str, own: Own) -> PyErr {
+    let what = match own {
+        Own::Upgrade => "still upgrades a released hold of",
+        _ => "waits for",
+    };
     let said = format!(
-        "deadlock: a task of this thread's event loop waits for {record}, and could not go on \
-         while the thread is blocked. Use `async with` or `await` in coroutines"
+        "deadlock: a task of this thread's event loop {what} {record}, and could not go on while \
+         the thread is blocked. Use `async with` or `await` in coroutines"
     );
     own_deadlock(py, said)
 }

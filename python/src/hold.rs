@@ -10,7 +10,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use lockspan::LockError;
@@ -22,7 +22,7 @@ use crate::bell::Bell;
 use crate::convert::Seconds;
 use crate::errors;
 use crate::grip::Grip;
-use crate::holders::Holder;
+use crate::holders::{Acquire, Holder};
 use crate::lost::LostEvent;
 use crate::park::{self, Boxed};
 use crate::record::{First, Record};
@@ -39,6 +39,8 @@ enum State {
     Upgrading {
         /// It was released meanwhile: the record is released when the upgrade ends.
         is_released: bool,
+        /// The task that upgrades; `None` if a thread does.
+        by: Option<Holder>,
     },
 }
 
@@ -109,18 +111,27 @@ impl Hold {
                 drop(state);
                 Err(errors::lock(py, &why))
             }
-            First::Pending(pending) => {
-                let Some(own) = record.holders.own(&me, blocks) else {
-                    *state = State::Busy;
-                    drop(state);
+            First::Pending(mut pending) => {
+                let (is_write, inner) = (self.write, &record.inner);
+                let asks = Acquire { record: inner, is_write, blocks };
+                *state = State::Busy;
+                drop(state);
+                let Some(own) = record.holders.own(&me, &asks) else {
                     if !blocks {
                         record.holders.wait(self.address(), me, self.write);
                     }
                     return Ok(Some(pending));
                 };
-                drop(state);
-                drop(pending);
-                Err(errors::waits_for_itself(py, &record.shown(), own))
+                // It may have been granted between the poll and the question.
+                let again = pending.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                match again {
+                    Poll::Ready(done) => self.end(py, done).map(|()| None),
+                    Poll::Pending => {
+                        drop(pending);
+                        *lock(&self.state) = State::Idle;
+                        Err(errors::waits_for_itself(py, &record.shown(), own))
+                    }
+                }
             }
         }
     }
@@ -169,7 +180,13 @@ impl Hold {
         let mut state = lock(&self.state);
         match &mut *state {
             State::Held(_) => {}
-            State::Upgrading { is_released } => return !std::mem::replace(is_released, true),
+            State::Upgrading { is_released: true, .. } => return false,
+            State::Upgrading { is_released, by } => {
+                *is_released = true;
+                // Before the upgrade can end, which leaves for good.
+                self.record.get().holders.released(self.address(), by.take());
+                return true;
+            }
             _ => return false,
         }
         let held = std::mem::take(&mut *state);
@@ -229,13 +246,13 @@ impl Hold {
     }
 
     /// The grip, taken out to be changed. The state is `Upgrading` then.
-    fn take_grip(&self, py: Python<'_>) -> PyResult<Grip> {
+    fn take_grip(&self, py: Python<'_>, by: Option<Holder>) -> PyResult<Grip> {
         // A watcher would keep the guard as it is.
         if let Some(event) = &*lock(&self.lost) {
             event.get().pause();
         }
         let mut state = lock(&self.state);
-        match std::mem::replace(&mut *state, State::Upgrading { is_released: false }) {
+        match std::mem::replace(&mut *state, State::Upgrading { is_released: false, by }) {
             State::Held(grip) => match grip.unwatched() {
                 Ok(grip) => Ok(grip),
                 Err(grip) => {
@@ -255,7 +272,7 @@ impl Hold {
     /// The grip is back, as it is now. Returns whether it is still wanted; if not, it is released.
     fn give_back(&self, grip: Grip) -> bool {
         let mut state = lock(&self.state);
-        if matches!(*state, State::Upgrading { is_released: true }) {
+        if matches!(*state, State::Upgrading { is_released: true, .. }) {
             *state = State::Idle;
             drop(state);
             self.left();
@@ -364,6 +381,9 @@ impl Hold {
 
     /// Releases the record. It stays cached in this process until another one wants it.
     ///
+    /// If another thread or task upgrades this hold just now, the record is held for reading until
+    /// the upgrade ends, which raises :class:`lockspan.NotHeld` there.
+    ///
     /// Raises :class:`lockspan.NotHeld` if it is not held.
     fn release(&self, py: Python<'_>) -> PyResult<()> {
         match self.let_go() {
@@ -448,7 +468,7 @@ impl Hold {
     ) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
         this.refuse_own_readers(py, true)?;
-        let grip = this.take_grip(py)?;
+        let grip = this.take_grip(py, None)?;
         match park::wait(py, grip.upgraded(timeout.map(|time| time.0))) {
             Ok(done) => this.upgraded(py, done)?,
             Err(interrupt) => {
@@ -470,7 +490,9 @@ impl Hold {
         let task = Task::new(
             move |py| {
                 begun.get().refuse_own_readers(py, false)?;
-                Ok(begun.get().take_grip(py)?.upgraded(timeout.map(|time| time.0)))
+                let by = Holder::current_task(py)?;
+                let grip = begun.get().take_grip(py, Some(by))?;
+                Ok(grip.upgraded(timeout.map(|time| time.0)))
             },
             move |py, done| {
                 hold.get().upgraded(py, done)?;
@@ -484,7 +506,7 @@ impl Hold {
     /// Turns a write into a read. Never waits, and nobody writes in between. Returns this hold.
     fn downgrade<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         let (py, this) = (slf.py(), slf.get());
-        let grip = this.take_grip(py)?;
+        let grip = this.take_grip(py, None)?;
         this.give_back(grip.downgraded());
         Ok(slf.clone())
     }

@@ -3,13 +3,18 @@
 //!
 //! | a waiter | is refused if |
 //! |---|---|
-//! | a thread that blocks | it, or a task of its event loop, has the record; or such a task waits |
+//! | a thread that blocks | it, or its event loop, has the record; or a task of that loop waits |
 //! | a task | it holds the record, or its thread did before the event loop was started |
 //!
-//! A task that waits may be granted the record before the thread, and could not run then.
+//! A task that waits may be granted the record before the thread, and could not run then. Only a
+//! read beside waiting reads is not refused, where the server's next grant lets all of them in.
+//!
+//! What a callback of an event loop holds belongs to the loop: another callback may release it, so
+//! tasks may wait for it.
 //!
 //! Only a waiter whose poll was pending looks here: a set at each such poll, for the record that it
-//! waits for then. A `with` block that a coroutine keeps
+//! waits for then. A task's set is entered where it waits, and where it holds; not at the records
+//! that come later. A `with` block that a coroutine keeps
 //! across an await counts as its thread's if nothing of this package was awaited in its event loop
 //! before.
 
@@ -24,12 +29,22 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyWeakrefReference};
 
-/// Who holds or waits: a thread, and its task if an event loop runs in it.
+/// Who holds or waits: a thread, and what runs in it.
 #[derive(Debug)]
 pub(crate) struct Holder {
     thread: u64,
-    /// Weak: a task that has ended is nobody, even if another one has its address.
-    task: Option<Py<PyWeakrefReference>>,
+    runs: Runs,
+}
+
+/// What runs in a thread.
+#[derive(Debug)]
+enum Runs {
+    /// No event loop, as far as is known.
+    Thread,
+    /// A callback of an event loop.
+    Callback,
+    /// A task. Weak: one that has ended is nobody, even if another one has its address.
+    Task(Py<PyWeakrefReference>),
 }
 
 /// A number for each thread that is never used again.
@@ -87,18 +102,28 @@ impl Holder {
     #[inline]
     pub(crate) fn current(py: Python<'_>) -> PyResult<Self> {
         let awaits = LAST.with_borrow(Option::is_some);
-        let task = if awaits { current_task(py)? } else { None };
-        Ok(Self { thread: thread_number(), task })
+        let runs = if awaits { current(py)? } else { Runs::Thread };
+        Ok(Self { thread: thread_number(), runs })
     }
 
     /// The running task of a caller that awaits.
     #[inline]
     pub(crate) fn current_task(py: Python<'_>) -> PyResult<Self> {
-        Ok(Self { thread: thread_number(), task: current_task(py)? })
+        Ok(Self { thread: thread_number(), runs: current(py)? })
     }
 
-    fn is_in_task(&self) -> bool {
-        self.task.is_some()
+    /// The same once more.
+    pub(crate) fn again(&self, py: Python<'_>) -> Self {
+        let runs = match &self.runs {
+            Runs::Thread => Runs::Thread,
+            Runs::Callback => Runs::Callback,
+            Runs::Task(task) => Runs::Task(task.clone_ref(py)),
+        };
+        Self { thread: self.thread, runs }
+    }
+
+    fn is_in_loop(&self) -> bool {
+        !matches!(self.runs, Runs::Thread)
     }
 
     /// Whether it is the caller that would wait.
@@ -106,18 +131,20 @@ impl Holder {
         if me.is_same_task(self) {
             return Some(Own::Task);
         }
-        let is_in_the_way = self.thread == me.thread && (blocks || !self.is_in_task());
-        is_in_the_way.then_some(if self.is_in_task() { Own::Loop } else { Own::Thread })
+        let is_in_the_way = self.thread == me.thread && (blocks || !self.is_in_loop());
+        is_in_the_way.then_some(if self.is_in_loop() { Own::Loop } else { Own::Thread })
     }
 
     fn is_same_task(&self, other: &Self) -> bool {
-        let (Some(mine), Some(theirs)) = (&self.task, &other.task) else { return false };
+        let (Runs::Task(mine), Runs::Task(theirs)) = (&self.runs, &other.runs) else {
+            return false;
+        };
         // As long as a weak reference lives, asking for one of the same object returns it again.
         mine.is(theirs)
     }
 }
 
-fn current_task(py: Python<'_>) -> PyResult<Option<Py<PyWeakrefReference>>> {
+fn current(py: Python<'_>) -> PyResult<Runs> {
     let asyncio = asyncio(py)?;
     let task = match task_of_last_loop(py, asyncio)? {
         Some(task) => task,
@@ -126,18 +153,18 @@ fn current_task(py: Python<'_>) -> PyResult<Option<Py<PyWeakrefReference>>> {
             if event_loop.is_none() {
                 // The loop has ended: blocks of this thread are cheap again.
                 drop(LAST.take());
-                return Ok(None);
+                return Ok(Runs::Thread);
             }
             let task = asyncio.current_task.bind(py).call1((&event_loop,))?;
             let run = run_of(&event_loop)?.map(Bound::unbind);
             drop(LAST.replace(Some(LastLoop { event_loop: event_loop.unbind(), run })));
             if task.is_none() {
-                return Ok(None);
+                return Ok(Runs::Callback);
             }
             task
         }
     };
-    weak(py, &task).map(Some)
+    weak(py, &task).map(Runs::Task)
 }
 
 /// The running task of the loop that was last seen, if that loop still runs. Loops do not nest: the
@@ -191,6 +218,26 @@ pub(crate) enum Own {
     Loop,
     /// A task of the same thread that waits for the record too.
     LoopWaits,
+    /// A released hold, until its upgrade ends in a task of the same thread.
+    Upgrade,
+}
+
+/// What an entry is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Holds,
+    /// A task waits in this mode.
+    Waits(Mode),
+    /// It was released while this task upgrades it.
+    Upgrades,
+}
+
+/// An acquire that would wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acquire<'a> {
+    pub(crate) record: &'a lockspan::Record,
+    pub(crate) is_write: bool,
+    pub(crate) blocks: bool,
 }
 
 #[derive(Debug)]
@@ -198,8 +245,7 @@ struct Entry {
     /// The address of the hold.
     hold: usize,
     holder: Holder,
-    /// In which mode a task waits; `None` if it holds the record.
-    waits: Option<Mode>,
+    part: Part,
 }
 
 /// The holders of one record in one connection, and the tasks that wait for it.
@@ -213,13 +259,22 @@ impl Holders {
 
     /// A hold, known by its address, belongs to this holder from now on.
     pub(crate) fn enter(&self, hold: usize, holder: Holder) {
-        self.lock().push(Entry { hold, holder, waits: None });
+        self.lock().push(Entry { hold, holder, part: Part::Holds });
     }
 
     /// A task waits for the record, to hold it by this hold; [`Self::leave`] ends it.
     pub(crate) fn wait(&self, hold: usize, holder: Holder, write: bool) {
-        let waits = Some(if write { Mode::Write } else { Mode::Read });
-        self.lock().push(Entry { hold, holder, waits });
+        let part = Part::Waits(if write { Mode::Write } else { Mode::Read });
+        self.lock().push(Entry { hold, holder, part });
+    }
+
+    /// A hold was released during its upgrade: until that ends, the record is held by whoever
+    /// upgrades. A thread does nothing else meanwhile; a task is entered.
+    pub(crate) fn released(&self, hold: usize, upgrader: Option<Holder>) {
+        self.leave(hold);
+        if let Some(holder) = upgrader {
+            self.lock().push(Entry { hold, holder, part: Part::Upgrades });
+        }
     }
 
     /// A hold or a wait has ended, or belongs to nobody in particular.
@@ -233,14 +288,20 @@ impl Holders {
     }
 
     /// What of the caller, who would have to wait for the record, is in its own way.
-    pub(crate) fn own(&self, me: &Holder, blocks: bool) -> Option<Own> {
-        own(self.lock().iter(), me, blocks)
+    pub(crate) fn own(&self, me: &Holder, acquire: &Acquire<'_>) -> Option<Own> {
+        let own = own(self.lock().iter(), me, acquire.blocks);
+        if !matches!(own, Some(Own::LoopWaits)) || acquire.is_write {
+            return own;
+        }
+        // Of tasks that wait to write, the line knows too.
+        own.filter(|_| !acquire.record.is_granted_together())
     }
 
     /// The same for the upgrade of the hold at this address. It goes before writers that wait, but
     /// waits for readers, also for one that was granted its read and has not run since.
     pub(crate) fn own_reader(&self, me: &Holder, blocks: bool, hold: usize) -> Option<Own> {
-        let is_reader = |entry: &&Entry| entry.hold != hold && entry.waits != Some(Mode::Write);
+        let is_reader =
+            |entry: &&Entry| entry.hold != hold && entry.part != Part::Waits(Mode::Write);
         own(self.lock().iter().filter(is_reader), me, blocks)
     }
 }
@@ -250,11 +311,14 @@ fn own<'a>(
     me: &Holder,
     blocks: bool,
 ) -> Option<Own> {
-    let mut holders = entries.clone().filter(|entry| entry.waits.is_none());
-    let holder = holders.find_map(|entry| entry.holder.own(me, blocks));
-    let mut waiters = entries.filter(|entry| entry.waits.is_some());
+    let waits = |entry: &&Entry| matches!(entry.part, Part::Waits(_));
+    let mut holders = entries.clone().filter(|entry| !waits(entry));
+    let holder = holders.find_map(|entry| {
+        let own = entry.holder.own(me, blocks)?;
+        Some(if entry.part == Part::Upgrades { Own::Upgrade } else { own })
+    });
     let is_in_the_way = |entry: &Entry| blocks && entry.holder.thread == me.thread;
-    holder.or_else(|| waiters.any(is_in_the_way).then_some(Own::LoopWaits))
+    holder.or_else(|| entries.filter(waits).any(is_in_the_way).then_some(Own::LoopWaits))
 }
 
 /// Shared by all handles of a record.

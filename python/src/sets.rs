@@ -1,5 +1,6 @@
 //! Several records that are acquired together: all of them, or none.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -13,7 +14,7 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::convert::{Seconds, shown};
 use crate::errors;
 use crate::hold::{Done, done};
-use crate::holders::{Holder, Own, SharedHolders};
+use crate::holders::{Acquire, Holder, Own, SharedHolders};
 use crate::locks::Locks;
 use crate::lost::LostEvent;
 use crate::park::{self, Boxed};
@@ -123,6 +124,25 @@ impl All {
     }
 }
 
+/// A task's set has come to wait for this record: it holds those before in the order of locking,
+/// and is not in line yet for those behind.
+fn enter_waiting(
+    members: &[Member],
+    address: usize,
+    me: &Holder,
+    (record, is_write): (&lockspan::Record, bool),
+) {
+    Python::attach(|py| {
+        for member in members {
+            match member.record.name().lock_order().cmp(&record.name().lock_order()) {
+                Ordering::Less => member.holders.enter(address, me.again(py)),
+                Ordering::Equal => member.holders.wait(address, me.again(py), is_write),
+                Ordering::Greater => {}
+            }
+        }
+    });
+}
+
 fn names(members: &[Member]) -> String {
     let names = members.iter().map(|member| shown(member.record.name().as_bytes()));
     names.collect::<Vec<_>>().join(", ")
@@ -185,33 +205,8 @@ impl HoldAll {
         let mut acquire = self.acquire_all(me, blocks);
         match acquire.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(done) => Ok(Box::pin(std::future::ready(done))),
-            Poll::Pending => {
-                if !blocks {
-                    self.wait_in_task(py)?;
-                }
-                Ok(acquire)
-            }
+            Poll::Pending => Ok(acquire),
         }
-    }
-
-    /// The task waits from now on. It holds some of the records while it waits for others.
-    fn wait_in_task(&self, py: Python<'_>) -> PyResult<()> {
-        let holders = self.members.iter().map(|_| Holder::current_task(py)).collect();
-        let holders: Vec<_> = match holders {
-            Ok(holders) => holders,
-            Err(why) => {
-                *lock(&self.state) = State::Idle;
-                return Err(why);
-            }
-        };
-        for (member, me) in self.members.iter().zip(holders) {
-            member.holders.wait(
-                self.address(),
-                me,
-                member.mode.unwrap_or(self.mode) == Mode::Write,
-            );
-        }
-        Ok(())
     }
 
     /// The client's future for all records. It ends when it would wait for a record of the caller's
@@ -229,13 +224,26 @@ impl HoldAll {
             all = all.note(note);
         }
         let (members, own) = (self.members.clone(), Arc::new(Mutex::new(None)));
-        let found = Arc::clone(&own);
+        let (found, address, set_mode) = (Arc::clone(&own), self.address(), self.mode);
+        let waits_for = Mutex::new(None);
         let is_own = move |record: &lockspan::Record| {
-            let is_it = |member: &&Member| member.record.name() == record.name();
-            let Some(member) = members.iter().find(is_it) else { return false };
-            let own = member.holders.own(&me, blocks);
+            let same = members.iter().filter(|member| member.record.name() == record.name());
+            let mut writes = same.clone().map(|member| member.mode.unwrap_or(set_mode));
+            let is_write = writes.any(|mode| mode == Mode::Write);
+            let asks = Acquire { record, is_write, blocks };
+            let mut waits_for = lock(&waits_for);
+            // A thread that blocks does nothing else meanwhile.
+            let goes_on = !blocks && waits_for.as_ref() != Some(record.name());
+            if goes_on {
+                // It may have begun again, with records that it has let go of.
+                members.iter().for_each(|member| member.holders.leave(address));
+                *waits_for = Some(record.name().clone());
+            }
+            let own = same.clone().find_map(|member| member.holders.own(&me, &asks));
             if let Some(own) = own {
                 *lock(&found) = Some((shown(record.name().as_bytes()), own));
+            } else if goes_on {
+                enter_waiting(&members, address, &me, (record, is_write));
             }
             own.is_some()
         };

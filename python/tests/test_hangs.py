@@ -41,6 +41,14 @@ async def turns(count=5):
         await asyncio.sleep(0)
 
 
+async def soon(is_so):
+    """Lets the others run until it is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.001)
+
+
 # A set whose wait goes on to a record of its own.
 
 
@@ -168,16 +176,146 @@ def test_a_thread_that_blocks_the_loop_of_a_waiting_task_is_refused(url, waiter)
             await turns()
             for call in (
                 record.write(timeout=20).acquire,
-                record.read(timeout=20).acquire,
                 locks.all(record, ("before", 1)).write(timeout=20).acquire,
             ):
                 with pytest.raises(lockspan.Deadlock, match="event loop waits for blocked:1"):
                     call()
+            # Reads are granted together.
+            for hold in (record.read(timeout=0.2), locks.all(record).read(timeout=0.2)):
+                with pytest.raises(lockspan.Timeout if waiter == "read" else lockspan.Deadlock):
+                    hold.acquire()
             kept.release()
             await task
             # Nobody waits any more.
             with record.write(timeout=30):
                 pass
+
+    asyncio.run(main())
+
+
+READS = {
+    "record": lambda locks, record: record.read(timeout=PATIENCE),
+    "set": lambda locks, record: locks.all(record, ("later", 1)).read(timeout=PATIENCE),
+}
+
+
+@pytest.mark.parametrize("blocking", READS)
+def test_a_thread_may_read_beside_a_waiting_read_of_its_loop(url, blocking):
+    """The server's answer lets both in, and the client hears it while the loop is blocked."""
+
+    async def main():
+        with lockspan.connect(url) as locks, lockspan.connect(url) as other:
+            record = locks.record("beside", 1)
+            kept = (await other.record("beside", 1).write(timeout=30)).detach()
+            task = asyncio.ensure_future(turn(record.read()))
+            await turns()
+            hold = READS[blocking](locks, record)
+            helper = threading.Thread(target=lambda: (until(lambda: waits(hold)), kept.release()))
+            helper.start()
+            with hold as held:
+                assert held.is_valid() and not task.done()
+            helper.join()
+            await task
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_would_read_behind_a_writer_behind_its_loop_is_refused(record, other):
+    """The writer waits for the task, which could not run."""
+
+    async def main():
+        kept = await other.write(timeout=30)
+        task = asyncio.ensure_future(turn(record.read()))
+        await turns()
+        writer = record.write(timeout=PATIENCE)
+        writing = threading.Thread(target=lambda: writer.acquire().release())
+        writing.start()
+        until(lambda: waits(writer))
+        # It gets in line before it says that it waits.
+        with pytest.raises(lockspan.Deadlock, match="event loop waits for"):
+            record.read(timeout=20).acquire()
+        kept.release()
+        await task
+        writing.join()
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_would_read_behind_its_process_and_its_loop_is_refused(record):
+    """What this process holds is handed on by those who leave, perhaps to the task first."""
+
+    async def main():
+        kept = record.write(timeout=30)
+        holder = threading.Thread(target=kept.acquire)
+        holder.start()
+        holder.join()
+        task = asyncio.ensure_future(turn(record.read()))
+        await turns()
+        with pytest.raises(lockspan.Deadlock, match="event loop waits for"):
+            record.read(timeout=20).acquire()
+        kept.release()
+        await task
+
+    asyncio.run(main())
+
+
+def test_a_set_is_in_the_way_only_of_records_that_it_has_come_to(url):
+    async def main():
+        with lockspan.connect(url) as locks, lockspan.connect(url) as other:
+            first, second = locks.record("row", 1), locks.record("row", 2)
+            kept = await other.record("row", 1).write(timeout=30)
+            hold = locks.all(first, second).write(timeout=PATIENCE)
+            task = asyncio.ensure_future(turn(hold))
+            await turns()
+            assert waits(hold)
+            # It is not in line for the second, which has to be fetched.
+            async with other.record("row", 2).write(timeout=30):
+                pass
+            with second.write(timeout=PATIENCE):
+                pass
+            with pytest.raises(lockspan.Deadlock, match="event loop waits for row:1"):
+                first.write(timeout=20).acquire()
+            after = await other.record("row", 2).write(timeout=30)
+            kept.release()
+            # It has the first, and is in line for the second.
+            await soon(lambda: "event loop holds row:1" in refusal(first))
+            with pytest.raises(lockspan.Deadlock, match="event loop waits for row:2"):
+                second.write(timeout=20).acquire()
+            after.release()
+            await task
+            with first.write(timeout=PATIENCE), second.write(timeout=PATIENCE):
+                pass
+
+    def refusal(record):
+        with pytest.raises(lockspan.Deadlock) as why:
+            record.write(timeout=20).acquire()
+        return str(why.value)
+
+    asyncio.run(main())
+
+
+def test_a_task_may_wait_for_what_a_callback_of_its_loop_holds(url):
+    """Another callback releases it: the loop goes on while a task waits."""
+
+    async def main():
+        with lockspan.connect(url) as locks, lockspan.connect(url) as other:
+            loop = asyncio.get_running_loop()
+            record = locks.record("callback", 2)
+            kept = await other.record("callback", 1).write(timeout=30)
+            single = record.write(timeout=PATIENCE)
+            both = locks.all(("callback", 1), record).write(timeout=PATIENCE)
+            taken = loop.create_future()
+            loop.call_soon(lambda: taken.set_result(record.write(timeout=30).acquire()))
+            held = await taken
+            tasks = [asyncio.ensure_future(turn(hold)) for hold in (single, both)]
+            kept.release()
+            await soon(lambda: has_a_writer_in_line(other.record("callback", 1)))
+            await turns()
+            assert waits(single) and waits(both)
+            with pytest.raises(lockspan.Deadlock, match="this thread's event loop holds"):
+                record.write(timeout=20).acquire()
+            loop.call_soon(held.release)
+            await asyncio.gather(*tasks)
 
     asyncio.run(main())
 
@@ -235,6 +373,56 @@ def test_a_waiter_of_a_closed_loop_leaves_the_queue(record, other):
         pass
     with record.write(timeout=30):
         pass
+
+
+FORMS = {
+    "record": lambda locks: locks.record("kept", 1).write(),
+    "set": lambda locks: locks.all(("kept", 1), ("kept", 2)).write(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_task_that_nobody_else_knows_lives_while_it_waits(url, form):
+    """As it would with `asyncio.Lock`. Event loops keep tasks weakly."""
+
+    async def main():
+        with lockspan.connect(url) as locks, lockspan.connect(url) as other:
+            done, said = asyncio.Event(), []
+            asyncio.get_running_loop().set_exception_handler(lambda _, what: said.append(what))
+
+            async def job():
+                async with FORMS[form](locks):
+                    done.set()
+
+            async with other.record("kept", 1).write(timeout=30):
+                # Nobody keeps what this returns.
+                asyncio.create_task(job())
+                await turns()
+                gc.collect()
+                assert not said
+            await asyncio.wait_for(done.wait(), PATIENCE)
+            await turns()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_nobody_else_knows_lives_until_its_hold_is_released(record):
+    async def main():
+        done, said = asyncio.Event(), []
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: said.append(what))
+
+        async def watch(lost):
+            assert await lost is False
+            done.set()
+
+        async with record.write(timeout=30) as held:
+            asyncio.create_task(watch(held.lost))
+            await turns()
+            gc.collect()
+            assert not said
+        await asyncio.wait_for(done.wait(), PATIENCE)
+
+    asyncio.run(main())
 
 
 def test_a_wait_that_is_dropped_before_its_first_step_leaves_the_queue(record, other):
@@ -318,6 +506,50 @@ def test_a_task_whose_block_ends_during_its_upgrade_releases(record, other):
             await upgrade
         assert not held.held
         async with other.write(timeout=30):
+            pass
+
+    async def upgraded(held):
+        await held.aupgrade(timeout=PATIENCE)
+
+    asyncio.run(main())
+
+
+def test_a_thread_may_wait_for_a_hold_that_it_released_during_its_upgrade(record, other):
+    """The read is held until the upgrade ends, but not by this thread any more."""
+    kept = other.read(timeout=30).acquire().detach()
+
+    def upgrade(held):
+        with pytest.raises(lockspan.NotHeld, match="during its upgrade"):
+            held.upgrade(timeout=PATIENCE)
+
+    with record.read(timeout=30) as held:
+        upgrader = threading.Thread(target=upgrade, args=(held,))
+        upgrader.start()
+        until(lambda: waits(held))
+    again = record.write(timeout=PATIENCE)
+    helper = threading.Thread(target=lambda: (until(lambda: waits(again)), kept.release()))
+    helper.start()
+    with again:
+        upgrader.join()
+    helper.join()
+
+
+def test_a_thread_that_blocks_the_loop_of_an_upgrade_that_was_released_is_refused(record, other):
+    async def main():
+        async with other.read(timeout=30):
+            async with record.read(timeout=30) as held:
+                upgrade = asyncio.ensure_future(upgraded(held))
+                await turns()
+                assert waits(held)
+            with pytest.raises(lockspan.Deadlock, match="still upgrades a released hold of"):
+                record.write(timeout=20).acquire()
+            again = asyncio.ensure_future(turn(record.write(timeout=PATIENCE)))
+            await turns()
+            assert not again.done()
+        with pytest.raises(lockspan.NotHeld, match="during its upgrade"):
+            await upgrade
+        await again
+        with record.write(timeout=PATIENCE):
             pass
 
     async def upgraded(held):

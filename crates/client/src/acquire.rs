@@ -317,6 +317,20 @@ impl<K: Kind, R: Borrow<Record> + Unpin> Acquire<K, R> {
     /// let held = invoice.write().note("nightly import").await?;
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
+    ///
+    /// The future keeps what it is given, so a note that is borrowed has to live as long. Give it
+    /// an owned `String` where the future outlives the statement, or is spawned:
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// let locks = lockspan_client::connect("memory:").await?;
+    /// let invoice = locks.record("invoice", 42)?;
+    /// let day = 17;
+    /// let acquire = invoice.write_owned().note(format!("import of day {day}"));
+    /// let held = tokio::spawn(acquire).await??;
+    /// # drop(held);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn note<N: AsRef<str> + Unpin>(self, note: N) -> Noted<K, R, N> {
         let refused = Annotation::check(note.as_ref().as_bytes()).err();

@@ -300,6 +300,15 @@ impl Line {
         }
     }
 
+    /// Whether the node has nothing of the record, and all who wait here wait to read. Then what
+    /// the server grants lets all of them in at once, whether those before in line run or not.
+    pub(crate) fn is_granted_together(&self) -> bool {
+        self.opened.is_none()
+            && self.upgrader.is_none()
+            && self.writers.is_empty()
+            && !self.readers.is_empty()
+    }
+
     /// Who has waited longest, the upgrader aside.
     fn head(&self) -> Option<(Place, &Waiter)> {
         match (self.readers.first(), self.writers.first()) {

@@ -428,6 +428,15 @@ impl Record {
         Ok(inside.writer || (mode == Mode::Write && inside.readers > 0))
     }
 
+    /// Whether all who wait for the record on this node wait to read, and only for the server: its
+    /// answer lets all of them in at once. For bindings to other languages, where one of those who
+    /// wait may not be able to run before another one has been in.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_granted_together(&self) -> bool {
+        !self.node().is_forked() && crate::entry::lock(&self.entry.line).is_granted_together()
+    }
+
     /// Somebody who wrote goes on reading.
     pub(crate) fn downgraded(&self, how: Use) {
         if self.node().is_forked() {

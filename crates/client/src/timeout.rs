@@ -37,8 +37,9 @@ pub struct TimedOut {
     /// not inspect the record.
     pub holders: Vec<Holder>,
     /// How many acquires of this process and of others would have been granted before this one,
-    /// as things were: its index in the list of waiters that `lockspan locks` and the page show.
-    /// `None` if the server did not say.
+    /// as things were. `lockspan locks` and the page list one claim of each client, however many
+    /// acquires of its threads and tasks are behind it: this counts all of this process, and one
+    /// for each other client. `None` if the server did not say.
     pub place: Option<u32>,
     /// Whether there was a connection to the server. Without one nothing can be granted.
     pub connected: bool,

@@ -317,9 +317,11 @@ impl Future for AcquireAll {
         ready!(let_others_run(context));
         while this.next().is_some() || this.begins_again() {
             let locked = match this.lock_next(context) {
-                Poll::Pending if this.is_refused() => {
-                    Err(LockError::Deadlock { cycle: Vec::new() })
-                }
+                // It may have been granted between the poll and the question.
+                Poll::Pending if this.is_refused() => match this.lock_next(context) {
+                    Poll::Pending => Err(LockError::Deadlock { cycle: Vec::new() }),
+                    Poll::Ready(locked) => locked,
+                },
                 step => ready!(step),
             };
             match locked {
