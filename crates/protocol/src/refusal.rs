@@ -161,6 +161,8 @@ impl From<NotServed> for ReportRefusal {
 pub enum ReassertRefusal {
     /// This server does not serve the group.
     NotServed(NotServed),
+    /// This server has served the groups, and has left them all.
+    Left(NotServed),
     /// The server's epoch of the group is another.
     WrongEpoch {
         /// The server's.
@@ -363,7 +365,7 @@ impl fmt::Display for ReportRefusal {
 impl fmt::Display for ReassertRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotServed(why) => why.fmt(f),
+            Self::NotServed(why) | Self::Left(why) => why.fmt(f),
             Self::WrongEpoch { current } => write!(f, "the group is in {current}"),
             Self::NotListed => f.write_str("that session may not re-assert"),
             Self::Claimed => f.write_str("another session has already re-asserted for that one"),

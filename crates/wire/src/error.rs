@@ -187,7 +187,9 @@ coded! {
         _ => ErrorCode::Refused,
     },
     ReassertRefusal => |why| match why {
-        ReassertRefusal::NotServed(_) | ReassertRefusal::TooEarly { .. } => ErrorCode::Loading,
+        ReassertRefusal::NotServed(_)
+        | ReassertRefusal::Left(_)
+        | ReassertRefusal::TooEarly { .. } => ErrorCode::Loading,
         ReassertRefusal::WrongEpoch { .. } => ErrorCode::Stale,
         ReassertRefusal::TooManyClaims { .. }
         | ReassertRefusal::TooManyRecords { .. }

@@ -227,7 +227,8 @@ impl LockCache {
         let is_lifted = |record: &Record, entry: &Entry| {
             let held = entry.held.filter(|held| held.cap.is_some());
             held.is_some_and(|held| held.rest == Rest { server, session, epoch: term.epoch })
-                && self.routes.owner(record.group()) == Some(server)
+                // It may have left the group since, and be its owner again in a later epoch.
+                && self.routes.is_owner(server, record.group(), term.epoch)
         };
         for record in self.records.which_in(term.groups, is_lifted) {
             let cap = self.cap_of_unnamed(server, &record, out);

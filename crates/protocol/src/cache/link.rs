@@ -312,6 +312,10 @@ impl LockCache {
         for &server in servers {
             self.drop_session(now, server, out);
         }
+        // Only now: what rests on any lease that is over is lost before a lease is told again.
+        if self.drop_unused_caps() {
+            self.say_leases(out);
+        }
         if !servers.is_empty() {
             self.flush(out);
             self.advance_all(now, out);
@@ -336,9 +340,6 @@ impl LockCache {
             if !stays && self.held(&record).is_some_and(is_there) {
                 self.lose(&record, out);
             }
-        }
-        if self.drop_unused_caps() {
-            self.say_leases(out);
         }
         self.past.retain(|past| past.forget_at > now);
         self.past.truncate(PAST_MAX - 1);

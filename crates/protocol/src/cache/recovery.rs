@@ -355,9 +355,12 @@ impl LockCache {
             let under_way = self.recoveries[at].under_way.iter();
             let late: Vec<_> =
                 under_way.filter(|(_, it)| it.ask_at <= now).map(|(&page, _)| page).collect();
+            let is_late = !late.is_empty();
             late.into_iter().for_each(|page| self.ask_about(now, at, page, out));
+            // Where a page was not heard the end may not have been heard either. A server that has
+            // it does not wait for it behind the last page.
             let recovery = &self.recoveries[at];
-            if recovery.under_way.is_empty() && recovery.end_at <= now {
+            if is_late || (recovery.under_way.is_empty() && recovery.end_at <= now) {
                 self.say_end(now, at, out);
             }
         }

@@ -431,7 +431,7 @@ pub fn reply_to(message: &ToServer, refusal: &Refusal) -> Option<ToNode> {
         // It had told nothing yet when they were left, so it was not told that they were.
         (
             ToServer::Page { groups, .. } | ToServer::Reasserted { groups, .. },
-            Refusal::Reassert(ReassertRefusal::NotServed(_)),
+            Refusal::Reassert(ReassertRefusal::Left(_)),
         ) => Some(ToNode::Moved { groups: *groups }),
         _ => None,
     }

@@ -542,3 +542,53 @@ fn a_group_is_sought_when_the_owner_that_is_being_told_about_it_does_not_name_it
     let said = step(&mut cache, 3100, from(2, 101, alive));
     assert!(said.contains(&format!("locate {}", group("x"))), "{said:?}");
 }
+
+/// Server 1 leaves a group and is its owner again, in epoch 5. An answer about its term of epoch 3,
+/// which still stands in another group, comes only now: it lifts nothing.
+#[test]
+fn a_late_answer_about_an_earlier_term_of_the_same_server_lifts_no_cap() {
+    let mut cache = node(config());
+    step(&mut cache, 10, Input::Route { groups: group("z"), server: ServerId(3) });
+    step(&mut cache, 11, want("z", Write));
+    step(&mut cache, 12, from(3, 101, ToNode::Opened { terms: vec![] }));
+    let early = Term { groups: group("x").or(group("y")), ..term(3) };
+    step(&mut cache, 100, says(ToNode::Serving(early)));
+    step(&mut cache, 200, want("x", Write));
+    let said = step(&mut cache, 300, says(grant("x", 2, Write, token(3, 1), None)));
+    assert_eq!(said, ["open x write 3.1 on 1"]);
+    step(&mut cache, 3000, Input::Tick);
+    let said = step(&mut cache, 3100, alive_in(1, without("x")));
+    assert!(said.contains(&"rests x on end 1".to_owned()), "{said:?}");
+    let term = Term { groups: group("x"), ..term(5) };
+    step(&mut cache, 3200, says(ToNode::Serving(term)));
+    step(&mut cache, 3300, says(ToNode::Recovered { term, former: SessionId(101) }));
+    let capped = |cache: &LockCache| !cache.is_usable(Tick(8_200_000), &record("x"), Write);
+    assert!(capped(&cache));
+    step(&mut cache, 3400, says(ToNode::Recovered { term: early, former: SessionId(100) }));
+    assert!(cache.is_usable(Tick(8_000_000), &record("x"), Write));
+    assert!(capped(&cache), "it rests on epoch 3, and epoch 5 is known");
+}
+
+/// A node that was paused past the ends of its leases with two servers loses all that rested on
+/// them before it tells of any lease.
+#[test]
+fn what_rests_on_leases_that_are_over_is_lost_before_a_lease_is_told_again() {
+    let mut cache = node(config());
+    step(&mut cache, 10, Input::Route { groups: group("z"), server: ServerId(3) });
+    step(&mut cache, 11, want("z", Write));
+    let terms = vec![Term { groups: group("z"), ..term(2) }];
+    step(&mut cache, 12, from(3, 101, ToNode::Opened { terms }));
+    step(&mut cache, 13, from(3, 101, grant("z", 1, Write, token(2, 1), None)));
+    step(&mut cache, 200, want("x", Write));
+    step(&mut cache, 300, says(grant("x", 2, Write, token(1, 1), None)));
+    step(&mut cache, 3000, Input::Tick);
+    // Of server 1 x gets a cap, so that there is one to forget.
+    let said = step(&mut cache, 3100, alive_in(1, without("x")));
+    assert!(said.contains(&"rests x on end 1".to_owned()), "{said:?}");
+    let said = step(&mut cache, 60_000, Input::Tick);
+    let place = |what: &str| said.iter().position(|it| it.starts_with(what));
+    let lost = [place("lost x"), place("lost z")];
+    assert!(lost.iter().all(Option::is_some), "{said:?}");
+    let told = place("lease").unwrap_or(usize::MAX);
+    assert!(lost.iter().all(|at| at.is_some_and(|at| at < told)), "{said:?}");
+}

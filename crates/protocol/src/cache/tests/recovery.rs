@@ -79,7 +79,7 @@ fn re_assertions_are_sent_once_and_asked_about_until_the_server_has_them() {
     check_two(&[
         (10, serving(2), RESTART),
         (20, serving(2), ""),
-        (510, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (510, Input::Tick, ASKED),
         (600, Input::Connected { server: ServerId(1) }, &format!("1/100 alive 1\n{ASKED}")),
         (610, heard(1, true), ""),
         (620, heard(1, true), ""),
@@ -103,7 +103,7 @@ fn a_page_is_told_again_when_the_server_lacks_some_of_it() {
         ),
         (30, heard(2, true), ""),
         (35, heard(1, false), ""),
-        (520, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (520, Input::Tick, ASKED),
         (
             530,
             heard(1, false),
@@ -258,7 +258,7 @@ fn releases_wait_for_the_end_of_the_recovery() {
         (35, withdraw("y"), ""),
         (40, revoke("x", 4, Write), "drain x by 42"),
         (45, drained("x"), ""),
-        (510, Input::Tick, "1/100 page #1-#2 in 2 for 100: 2"),
+        (510, Input::Tick, ASKED),
         (
             520,
             recovered(2),

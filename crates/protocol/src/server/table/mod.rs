@@ -228,6 +228,8 @@ pub struct LockTable {
     terms: Slab<TermState>,
     /// The term of each group, as a key of `terms`.
     term_of: Box<[Option<u16>; GROUPS]>,
+    /// Groups that were served and left, and in which no other term has begun.
+    left: GroupSet,
     /// The last write token of each group.
     counts: Box<[u64; GROUPS]>,
     /// The claims of records that have many.
@@ -314,6 +316,7 @@ impl LockTable {
             speaker: Speaker::default(),
             terms: Slab::new(),
             term_of: Box::new([None; GROUPS]),
+            left: GroupSet::EMPTY,
             counts: Box::new([0; GROUPS]),
             crowds: BTreeMap::new(),
             alarms: Resends::default(),

@@ -167,6 +167,7 @@ impl LockTable {
         assert!(term.groups.iter().all(|group| free(&group)), "a group has one term");
         let pending = listed.into_iter().map(|session| (session, Pending::default())).collect();
         let grace = Some(Grace { pending, formers, ..Grace::default() });
+        self.left = self.left.without(term.groups);
         let recovered = BTreeMap::new();
         let key = self.terms.insert(TermState { term, tickets: 0, grace, recovered });
         let small = u16::try_from(key).expect("there are at most as many terms as groups");
@@ -502,6 +503,10 @@ impl LockTable {
         match current {
             Some(current) => Err(ReassertRefusal::WrongEpoch { current }),
             None if is_lowest_only => Ok(None),
+            // A term that has not begun yet is no reason to look for another server.
+            None if told.groups.without(self.left).is_empty() => {
+                Err(ReassertRefusal::Left(NotServed { group: lowest }))
+            }
             None => Err(ReassertRefusal::NotServed(NotServed { group: lowest })),
         }
     }

@@ -261,7 +261,9 @@ impl LockTable {
         }
         out.extend(had.into_iter().map(|session| TableOutput::Had { session }));
         for group in groups.iter() {
-            self.term_of[usize::from(group.0)] = None;
+            if self.term_of[usize::from(group.0)].take().is_some() {
+                self.left = self.left.or(GroupSet::from_iter([group]));
+            }
         }
         self.terms.retain(|_, state| {
             state.term.groups = state.term.groups.without(groups);

@@ -5,6 +5,7 @@
 use super::recovery::listed;
 use super::*;
 use crate::mode::Mode::Write;
+use crate::refusal::{NotServed, ReassertRefusal, Refusal};
 
 const OPEN: ToServer = ToServer::Open { ttl: TTL, handoff: Handoff::Direct };
 const NOTHING: [&str; 0] = [];
@@ -288,6 +289,18 @@ fn who_tells_of_groups_that_were_all_left_hears_that_they_have_moved() {
     assert_eq!(s.say(B, page), moved);
     let end = ToServer::Reasserted { groups, epoch, former, count: 1, sum: 1 };
     assert_eq!(s.say(B, end), moved);
+}
+
+/// The driver may tell a node of a term before it has begun at its server. The node tells again,
+/// and does not look for another server.
+#[test]
+fn who_tells_of_groups_that_are_not_served_yet_does_not_hear_that_they_have_moved() {
+    let (groups, epoch) = (groups("x"), Epoch::new(6).unwrap());
+    let end = ToServer::Reasserted { groups, epoch, former: A, count: 1, sum: 1 };
+    let why = NotServed { group: record("x").group() };
+    let reply = |why| reply_to(&end, &Refusal::Reassert(why));
+    assert_eq!(reply(ReassertRefusal::NotServed(why)), None);
+    assert_eq!(reply(ReassertRefusal::Left(why)), Some(ToNode::Moved { groups }));
 }
 
 #[cfg(feature = "mutants")]
