@@ -236,10 +236,14 @@ impl World {
             self.fail(Kind::Epoch, what);
             return;
         }
+        // An upgrade is refused when its read is lost with the lease, whoever speaks just then.
+        let is_over =
+            |record: &Record| lapsed.iter().any(|(other, _)| *other == words::number(record));
         let heeds = |output: &Output| match output {
-            Output::Open { record, .. }
-            | Output::Drain { record, .. }
-            | Output::Refused { record, .. } => replaced.as_ref() == Some(record),
+            Output::Open { record, .. } | Output::Drain { record, .. } => {
+                replaced.as_ref() == Some(record)
+            }
+            Output::Refused { record, .. } => replaced.as_ref() == Some(record) && !is_over(record),
             _ => false,
         };
         if out.iter().any(heeds) {
