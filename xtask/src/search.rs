@@ -16,7 +16,7 @@ use crate::workspace::Workspace;
 const FUZZ_SEEDS: &str = "20000";
 
 /// The models of the fair lock that have a deeper form, with one preemption more. The suite runs
-/// the others: the deeper form takes minutes, and has found nothing more.
+/// the others: the deeper form takes many minutes, and has found nothing more so far.
 const DEEPER: [&str; 2] = ["fair_s2_", "fair_s8_"];
 
 pub(crate) fn main(workspace: &Workspace, args: Args) -> Result<ExitCode> {
